@@ -158,6 +158,46 @@ def test_another_value_of_a_macro_that_nobody_uses_is_a_hit(lab: Lab) -> None:
     assert outcome == HIT
 
 
+WARNED = """\
+#include "x.hpp"
+[[nodiscard]] int f();
+int g(int n) {
+  f(); // quoted
+  int a = (n == 1
+      && x() ||
+      n == 3);
+  return h();
+}
+"""
+
+
+@pytest.mark.archs(2)
+@pytest.mark.parametrize("inserted", ["// a line\n", "/* two\nlines */\n", "\n" * 98])
+def test_messages_have_the_numbers_of_lines_that_were_moved(lab: Lab, inserted: str) -> None:
+    texts = {
+        "k.hip": kernel("3") + WARNED,
+        "x.hpp": "[[deprecated]] int h();\ninline int x() { int unused; return 1; }\n",
+    }
+    for name, text in texts.items():
+        lab.write(name, text)
+    before = lab.warm("-Wall")
+    for name, text in texts.items():
+        lab.write(name, inserted + text)
+        after = lab.compile("-Wall")
+        assert after.outcome == HIT
+        assert after.messages != before.messages
+    lab.write("k.hip", inserted + texts["k.hip"].replace("quoted", "quoted otherwise"))
+    assert "otherwise" in lab.compile("-Wall").messages
+
+
+def test_a_place_in_the_words_of_a_message_is_never_stale(lab: Lab) -> None:
+    text = kernel("3") + "template <class T> [[deprecated]] void f(T) {}\nvoid g() { f([] {}); }\n"
+    lab.write("k.hip", text)
+    before = lab.warm()
+    lab.write("k.hip", "// a line\n" + text)
+    assert lab.compile().messages != before.messages
+
+
 OF_CUIDS = {
     "kernels": kernel("3"),
     "no kernel": "int more() { return 1; }\n",

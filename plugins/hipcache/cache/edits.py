@@ -12,8 +12,10 @@ Beside the entry under its own key, what a pass made is kept under a key without
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 
 from hipcache.cache import entries
 from hipcache.cache.content import Shelf
@@ -21,19 +23,23 @@ from hipcache.cache.entries import Entry
 from hipcache.cache.read_sets import ReadSets
 from hipcache.cache.spelled import for_cuid, has_cuid
 from hipcache.disk import changed
-from hipcache.inputs import outline, preprocessed
+from hipcache.inputs import outline, preprocessed, quoted, renumbering
+from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
-from hipcache.inputs.trace import Files
+from hipcache.inputs.readset import Place, ReadFile, ReadSet
+from hipcache.inputs.trace import Files, Untraceable
 from hipcache.making.renaming import renamed
-from hipcache.model import Bound, pass_of
+from hipcache.model import Bound, loose_key, pass_of
+from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, replace
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
+_WRAPS = pattern(r"-fmessage-length[= ][1-9]")
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Edits:
         front = pass_of(bound).front
         if not bound.is_cached or front.numbers_lines:
             return False
-        keys = [*filter(None, (bound.key.digest, entries.loose_key(bound)))]
+        keys = [*filter(None, (bound.key.digest, loose_key(bound)))]
         records = self.shelf.records(keys)
         for key in keys:
             for entry in entries.unpack(records.get(key))[:_MOST_COMPARED]:
@@ -59,14 +65,16 @@ class Edits:
                 if candidate:
                     try:
                         return self._adopt(bound, *candidate)
-                    except OSError:
-                        return False  # a file is gone by now
+                    except (OSError, Untraceable):
+                        return False  # a file is gone, or another one by now
         return False
 
     def _candidate(self, front: FrontEnd, entry: Entry, *, loose: bool) -> tuple[Entry, Edit, frozenset[str]] | None:
         """The entry, the edit since it was made, and the macros of options that have other values; None if more has
         changed."""
-        if entry.text or entry.base not in ("", self.files.basedir.name):
+        if entry.base not in ("", self.files.basedir.name) or (entry.text and entry.places is None):
+            return None
+        if entry.text and entry.message_format != front.message_format:
             return None
         passing = for_cuid(entry.passing, front.cuid) if loose else entry.passing
         macros = front.revalued(entry.macros) if loose else frozenset[str]()
@@ -96,12 +104,28 @@ class Edits:
         outputs = self._outputs(entry, front.cuid)
         if outputs is None:
             return False
+        told = self._renumbered(entry, edit)
+        if told is None:
+            return False
         source = edit.reads.files[0]
-        adopted = replace(
-            entry, reads=self.reads.keep(edit.reads), outputs=outputs, source=(source.digest, source.bare)
-        )
+        adopted = replace(told, reads=self.reads.keep(edit.reads), outputs=outputs, source=(source.digest, source.bare))
         entries.put(self.shelf, bound.key.digest, replace(adopted, macros=(), cuid=""))
         return True
+
+    def _renumbered(self, entry: Entry, edit: Edit) -> Entry | None:
+        """With the messages that the compiler would print now; None if they are not known."""
+        if not (entry.text and edit.lines):
+            return entry
+        local = self.files.basedir.local
+        contents = {file.path: _content(self.files, file) for file in edit.reads.files if file.path in edit.lines}
+        text = renumbering.renumbered(entry.text, entry.places or (), edit.reads.files, contents)
+        if text is None:
+            return None
+        moved = replace(entry, text=text)
+        quotes = quoted.quotes(local(text), edit.reads.files, local, self.files.bare)
+        return (
+            replace(moved, quotes=quotes, places=places(self.files, moved, edit.reads)) if quotes is not None else None
+        )
 
     def _outputs(self, entry: Entry, cuid: str) -> tuple[str, ...] | None:
         """Those of the entry, with this CUID; None if they are not known."""
@@ -123,6 +147,24 @@ class Edits:
         """May the preprocessor have seen another content of a file?"""
         local = self.files.basedir.local
         return any(changed.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
+
+
+def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[Place, ...] | None:
+    """See `Entry.places`."""
+    if _WRAPS.search(entry.message_format):
+        return None
+    try:
+        return renumbering.places(entry.text, reads.files, lambda file: _content(files, file))
+    except OSError:
+        return None  # it changed since the pass read it
+
+
+def _content(files: Files, file: ReadFile) -> bytes:
+    """Raises OSError if it is another one by now."""
+    content = Path(files.resolve(files.basedir.local(file.path))).read_bytes()
+    if digest_bytes(content) != file.digest:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), file.path)
+    return content
 
 
 def publish(shelf: Shelf, bound: Bound, entry: Entry, made: bytes) -> None:

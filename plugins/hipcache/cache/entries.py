@@ -4,7 +4,7 @@ A record is a JSON list of entries, newest first. They have the same key, and di
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
      "cuid": str, "quotes": [[path, [line], hash]] or null, "source": [hash, hash], "lines": [path] or null,
-     "macros": [str]}
+     "macros": [str], "places": [[path, line, rank, hash]] or null}
 
 A record that cannot be parsed is a miss.
 """
@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hipcache.cache.duration import duration
-from hipcache.inputs.readset import Quote
-from hipcache.model import Bound, pass_of
+from hipcache.inputs.readset import Place, Quote
 from hipcache.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -41,7 +40,8 @@ class Entry:
     another one. `quotes`: the lines that the text quotes; None if each byte of the files counts for it. `source`: the
     source's `digest` and `bare` in the read set, which need not be read where they differ. `lines`: the files whose
     numbers of lines may be in the output (`preprocessed.numbered`), None if nobody has asked; `macros`: under a key for
-    every value of macros (`edits`), those of the command."""
+    every value of macros (`edits`), those of the command. `places`: the lines that the text names, None if it cannot be
+    told with other numbers (`renumbering`)."""
 
     reads: str
     outputs: tuple[str, ...]
@@ -55,6 +55,7 @@ class Entry:
     source: tuple[str, str] = ("", "")
     lines: tuple[str, ...] | None = None
     macros: tuple[str, ...] = ()
+    places: tuple[Place, ...] | None = None
 
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
@@ -88,6 +89,7 @@ def _entry(
     source: Sequence[str] = ("", ""),
     lines: Sequence[str] | None = None,
     macros: Sequence[str] = (),
+    places: list[Any] | None = None,
     **more: Any,
 ) -> Entry:
     quoted = (
@@ -103,6 +105,9 @@ def _entry(
         source=(content, bare),
         lines=None if lines is None else tuple(map(str, lines)),
         macros=tuple(map(str, macros)),
+        places=None
+        if places is None
+        else tuple(Place(str(path), int(line), int(rank), str(digest)) for path, line, rank, digest in places),
         **more,
     )
 
@@ -111,11 +116,3 @@ def put(shelf: Shelf, key: str, entry: Entry) -> None:
     """Put the entry before the existing ones under the key."""
     older = unpack(shelf.actions.get([key]).get(key))
     shelf.put(key, pack(with_newest(entry, older)))
-
-
-def loose_key(bound: Bound) -> str:
-    """The key for other values of macros (`edits`); empty if there is none."""
-    work = pass_of(bound)
-    front = work.front
-    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
-    return front.loose if is_kept else ""

@@ -18,7 +18,7 @@ from hipcache.cache.read_sets import ReadSets
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, pass_of
+from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, loose_key, pass_of
 from hipcache.patterns import pattern
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
@@ -53,7 +53,7 @@ class ManifestCache:
         for bound, entry in self._spelled.look_up(left) if left else ():
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
-        loose = [entries.loose_key(one) for one in left if isinstance(found[one.action.id], Missing)]
+        loose = [loose_key(one) for one in left if isinstance(found[one.action.id], Missing)]
         self.shelf.records(list(filter(None, loose)))  # a remote may have them
         named = {hash for one in found.values() if isinstance(one, Entry) for hash in one.outputs if hash}
         sizes = self.shelf.contents.sizes(named)
@@ -146,11 +146,15 @@ class ManifestCache:
             quotes=quotes,
             source=(source.digest, source.bare),
         )
+        if ran.text and quotes is not None and not base:
+            from hipcache.cache import edits
+
+            entry = replace(entry, places=edits.places(self.files, entry, trace.reads))
         entries.put(self.shelf, bound.key.digest, entry)
         made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, made)
-        if not text and entries.loose_key(bound):
+        if not (ran.text and entry.places is None) and loose_key(bound):
             from hipcache.cache import edits
 
             edits.publish(self.shelf, bound, entry, made)

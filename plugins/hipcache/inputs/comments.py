@@ -80,6 +80,16 @@ def _as_they_stand(lines: Sequence[bytes], kept: Iterable[int]) -> bytes:
     return b"".join(b"\0%d:%b" % (at, _line(lines, at)) for at in sorted(shown))
 
 
+def spliced(lines: Sequence[bytes], at: int) -> bytes:
+    """The line at that index, with those that it is spliced to."""
+    first = last = at
+    while _is_spliced(lines, first - 1):
+        first -= 1
+    while _is_spliced(lines, last):
+        last += 1
+    return b"\n".join(lines[first : last + 1])
+
+
 def _line(lines: Sequence[bytes], at: int) -> bytes:
     if not 0 <= at < len(lines):
         return b"none"  # which no line is: it would have an end

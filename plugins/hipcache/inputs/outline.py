@@ -48,6 +48,24 @@ def read(content: bytes) -> Outline | None:
     return Outline(_VALUE.sub(rb"\1" + _CUT, code), values)
 
 
+class Lines(NamedTuple):
+    """The lines of a text, counted from 0: the `numbers` of those in its outline, their `ranks` by number, and all
+    `texts`."""
+
+    numbers: list[int]
+    ranks: dict[int, int]
+    texts: list[bytes]
+
+
+def lines(content: bytes) -> Lines | None:
+    """Of a text that has an outline."""
+    text = comments.blanked(content)
+    if text is None:
+        return None
+    numbers = [number for number, line in enumerate(text.split(b"\n")) if line not in (b"\0", comments.EMPTY[:-1])]
+    return Lines(numbers, {number: rank for rank, number in enumerate(numbers)}, content.split(b"\n"))
+
+
 def digests(files: Files, path: str, digest: str) -> tuple[str, tuple[str, ...]]:
     """`ReadFile.code` and `ReadFile.values` of the content with that digest. Raises OSError, Untraceable."""
     if digest not in files.outlines:  # most passes read the same

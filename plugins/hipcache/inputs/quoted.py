@@ -33,7 +33,7 @@ _MERE_WORDS = pattern(
     r"|[0-9]+ warnings? generated(?: when compiling for [^ ]+)?\."
 )
 # Texts that are no files: they come from options, from the compiler, from tokens.
-_NO_FILES = ("<built-in>", "<command line>", "<scratch space>")
+NO_FILES = ("<built-in>", "<command line>", "<scratch space>")
 # A text, a caret, a fix-it; before them the rest of a message that is broken into lines.
 _MOST_UNNUMBERED = 3
 _BROKEN = " " * 6
@@ -60,7 +60,7 @@ def lines_of(text: str) -> Mapping[str, frozenset[int]] | None:
             found.setdefault(name, set()).add(int(place.group(2)))
     if rest or not _is_snippet(unnumbered, name):
         return None
-    return {name: frozenset(lines) for name, lines in found.items() if name not in _NO_FILES}
+    return {name: frozenset(lines) for name, lines in found.items() if name not in NO_FILES}
 
 
 def _is_snippet(lines: list[str], name: str) -> bool:

@@ -71,6 +71,16 @@ class Quote(NamedTuple):
     digest: str
 
 
+class Place(NamedTuple):
+    """A line that messages name: its file as in the read set, its number, its rank among the lines with text, and a
+    digest of its text."""
+
+    path: str
+    line: int
+    rank: int
+    digest: str
+
+
 @dataclass(frozen=True)
 class OtherFile:
     """A file that a pass opened, and that is no header to it."""

@@ -23,7 +23,7 @@ from hipcache.model.action import (
 from hipcache.model.contents import Dependency, Digest, Held, Inputs, PassTrace, Ran, Trace
 from hipcache.model.end import End, Lost
 from hipcache.model.graph import Delivery, Graph, Rule, Slot, Unit, ended
-from hipcache.model.passes import BITCODE, NEUTRAL, OUTPUT, Pass, pass_of
+from hipcache.model.passes import BITCODE, NEUTRAL, OUTPUT, Pass, loose_key, pass_of
 from hipcache.model.progress import Progress
 from hipcache.model.turns import Turns
 
@@ -66,6 +66,7 @@ __all__ = [
     "Word",
     "Work",
     "ended",
+    "loose_key",
     "pass_of",
     "render",
 ]

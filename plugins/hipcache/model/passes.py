@@ -28,3 +28,12 @@ def pass_of(bound: Bound) -> Pass:
     """The work of an action that is a pass."""
     assert isinstance(bound.action.work, Pass)
     return bound.action.work
+
+
+def loose_key(bound: Bound) -> str:
+    """The key under which what a pass made is kept for other values of macros (`cache/edits`); empty if there is
+    none."""
+    work = pass_of(bound)
+    front = work.front
+    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept else ""
