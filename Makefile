@@ -37,7 +37,7 @@ help:
 	@echo "make test-integration  build tools, packages, servers, browsers, campaigns (a sample, too)"
 	@echo "make test-full  all of these with every case of every matrix, and the C code with sanitizers"
 	@echo "make test-rooms some of them with clang 21 to 24, in roots of newer Debian (scripts/room.sh)"
-	@echo "make test-sanitizers  the tests of the C code, with ASan and UBSan"
+	@echo "make test-sanitizers  the tests of lexer and bitcode, with ASan and UBSan"
 	@echo "make fuzz-native SECONDS=60  random bytes for what C reads: records, lists, bitcode, sources, config files"
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
