@@ -18,6 +18,8 @@ from hipcache.report import conditions, notices
 # With these every clang compiles a source that includes nothing.
 _BARE = ("-x", "hip", "--offload-arch=gfx90a", "-nogpuinc", "-nogpulib")
 _CHOOSE_DRIVER = frozenset(["--offload-new-driver", "--no-offload-new-driver"])
+# Changes a command, and says nothing about the compiler.
+_OVERRIDES = "CCC_OVERRIDE_OPTIONS"
 _SOURCE, _OBJECT, _SETTINGS = "source.hip", "object.o", "settings.yaml"
 
 
@@ -56,5 +58,6 @@ def condition(compiler: str, environ: Mapping[str, str], options: Sequence[str] 
 def tell_of_plan(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Say it once in a build, if a compile passed through because its plan is not understood, and each would."""
     if notices.is_first(f"plan of {argv[0]}", environ):
-        found = condition(argv[0], environ, argv)
+        without = {name: value for name, value in environ.items() if name != _OVERRIDES}
+        found = condition(argv[0], without, argv)
         notices.tell([found] if found else [], environ)
