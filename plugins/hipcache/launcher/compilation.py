@@ -46,6 +46,7 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
     # Who wants nothing of the store, or leaves it as it is, is served by the engine.
     if not (config.readonly or config.recache):
         _remember(engine, provenance, done, call, terminal=columns is not None)
+        engine.store.pack()
     return _verify(engine, commands, done, call)
 
 

@@ -1,6 +1,6 @@
 """Reports: what the store served and what the compiler made instead, kept for who looks into it.
 
-    <HIPCACHE_DIR>/v1/reports/<time>-<random>/report.json    the command, sizes, digests (`Difference.as_json`)
+    <HIPCACHE_DIR>/v2/reports/<time>-<random>/report.json    the command, sizes, digests (`Difference.as_json`)
                                               served, fresh  the two outputs, where both are not too large
 
 At most MOST reports of together MOST_BYTES are kept, the newest.

@@ -1,0 +1,219 @@
+/* Reads entries of a store, in files of their own or in packs, whose format stands in store/packs.py. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* zstd's stable interface (zstd.h). The launcher has it linked in; the library takes the system's as it is needed. */
+typedef struct {
+    void *at;
+    size_t size, pos;
+} zstd_buffer;
+typedef struct {
+    void *(*create)(void);
+    size_t (*release)(void *stream);
+    size_t (*decode)(void *stream, zstd_buffer *out, zstd_buffer *in);
+    unsigned (*failed)(size_t code);
+} zstd;
+
+#ifdef ZSTD_LINKED
+extern void *ZSTD_createDStream(void);
+extern size_t ZSTD_freeDStream(void *);
+extern size_t ZSTD_decompressStream(void *, zstd_buffer *, zstd_buffer *);
+extern unsigned ZSTD_isError(size_t);
+static bool zstd_load(zstd *of) {
+    *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_isError};
+    return true;
+}
+#elif defined ZSTD_LOADED
+#include <dlfcn.h>
+static bool zstd_load(zstd *of) {
+    void *library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return false;
+    *(void **)&of->create = dlsym(library, "ZSTD_createDStream");
+    *(void **)&of->release = dlsym(library, "ZSTD_freeDStream");
+    *(void **)&of->decode = dlsym(library, "ZSTD_decompressStream");
+    *(void **)&of->failed = dlsym(library, "ZSTD_isError");
+    return of->create && of->release && of->decode && of->failed;
+}
+#else
+static bool zstd_load(zstd *of) {
+    (void)of;
+    return false;
+}
+#endif
+
+enum {
+    MAGIC_BYTES = 8,
+    PACK_NAME_BYTES = 12,
+    FINGERPRINT_BYTES = 8,
+    SLOT_BYTES = FINGERPRINT_BYTES + PACK_NAME_BYTES,
+    PROBES = 64,
+    HEAD_BYTES = 32,
+    FRAME_BYTES = 8,
+    ENTRY_BYTES = 44,
+    MOST_ENTRIES = 1 << 16,
+    MOST_FRAMES = 256,
+    MOST_FRAME = 1 << 29 /* bytes of its content */
+};
+static const uint8_t INDEX_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'I', '1', '\r', '\n', 0x1a};
+static const uint8_t PACK_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'P', '1', '\r', '\n', 0x1a};
+
+static uint64_t number(const uint8_t *at, int size) {
+    uint64_t value = 0;
+    while (size--)
+        value = value << 8 | at[size];
+    return value;
+}
+
+static bool read_at(int fd, void *to, size_t size, uint64_t at) {
+    return pread(fd, to, size, (off_t)at) == (ssize_t)size;
+}
+
+/* Where an entry lies: in the frame of `stored` bytes at `at`, behind `before` bytes of its content. */
+typedef struct {
+    int fd;
+    uint64_t at;
+    uint32_t stored, before, size;
+    struct stat status;
+} place;
+
+static int digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
+
+/* Finds the entry in the pack's table. Gives the pack open. */
+static bool look_in(int store, const uint8_t pack[PACK_NAME_BYTES], char kind, const uint8_t key[DIGEST_BYTES], place *found) {
+    char name[16 + 2 * PACK_NAME_BYTES] = "packs/";
+    uint8_t head[HEAD_BYTES], digest[DIGEST_BYTES], *table = NULL;
+    hexadecimal(pack, PACK_NAME_BYTES, name + 6);
+    found->fd = store_open(store, name, O_RDONLY, MOST_BLOB, &found->status);
+    bool good = found->fd >= 0 && read_at(found->fd, head, HEAD_BYTES, 0) && memcmp(head, PACK_MAGIC, MAGIC_BYTES) == 0;
+    const size_t entries = good ? number(head + 24, 4) : 0, frames = good ? number(head + 28, 4) : 0;
+    const size_t size = frames * FRAME_BYTES + entries * ENTRY_BYTES;
+    good = good && entries <= MOST_ENTRIES && frames <= MOST_FRAMES && (table = malloc(16 + size + 1));
+    if (good) {
+        memcpy(table, head + 16, 16);
+        good = read_at(found->fd, table + 16, size, HEAD_BYTES);
+        blake3(table, 16 + size, digest);
+        good = good && memcmp(digest, head + 8, 8) == 0;
+    }
+    bool here = false;
+    for (size_t i = 0; good && !here && i < entries; i++) {
+        const uint8_t *entry = table + 16 + frames * FRAME_BYTES + i * ENTRY_BYTES;
+        if (entry[0] != (uint8_t)kind || memcmp(entry + 12, key, DIGEST_BYTES) != 0 || entry[1] >= frames)
+            continue;
+        found->before = (uint32_t)number(entry + 4, 4), found->size = (uint32_t)number(entry + 8, 4);
+        found->at = HEAD_BYTES + size;
+        for (size_t frame = 0; frame < entry[1]; frame++)
+            found->at += number(table + 16 + frame * FRAME_BYTES, 4);
+        found->stored = (uint32_t)number(table + 16 + entry[1] * (size_t)FRAME_BYTES, 4);
+        const uint64_t whole = number(table + 16 + entry[1] * (size_t)FRAME_BYTES + 4, 4);
+        here = whole <= MOST_FRAME && (uint64_t)found->before + found->size <= whole &&
+               found->at + found->stored <= (uint64_t)found->status.st_size;
+    }
+    free(table);
+    if (!here && found->fd >= 0)
+        close(found->fd);
+    return here;
+}
+
+/* Finds "actions/..." or "blobs/..." in the packs. */
+static bool look_up(int store, const char *name, place *found) {
+    static const uint8_t EMPTY[SLOT_BYTES] = {0};
+    const char *digits = strchr(name, '/');
+    uint8_t key[DIGEST_BYTES], head[2 * MAGIC_BYTES], window[PROBES * SLOT_BYTES];
+    struct stat status;
+    size_t count = 0;
+    for (const char *c = digits; c && *c && count < 2 * DIGEST_BYTES; c++)
+        if (*c != '/') {
+            key[count / 2] = (uint8_t)(count % 2 ? key[count / 2] << 4 | digit(*c) : digit(*c));
+            count++;
+        }
+    const int fd = count == 2 * DIGEST_BYTES ? store_open(store, "packs/index", O_RDONLY, MOST_BLOB, &status) : -1;
+    if (fd < 0)
+        return false;
+    /* A record and a content of one digest have different fingerprints. */
+    const uint8_t *fingerprint = key + (name[0] == 'a' ? FINGERPRINT_BYTES : 0);
+    bool good = read_at(fd, head, sizeof head, 0) && memcmp(head, INDEX_MAGIC, MAGIC_BYTES) == 0;
+    const uint64_t slots = good ? number(head + MAGIC_BYTES, 8) : 0;
+    good = slots >= PROBES && slots <= MOST_BLOB / SLOT_BYTES && (uint64_t)status.st_size >= sizeof head + slots * SLOT_BYTES;
+    if (good) {
+        const uint64_t first = number(fingerprint, FINGERPRINT_BYTES) % slots;
+        const size_t before = slots - first < PROBES ? (size_t)(slots - first) : PROBES;
+        good = read_at(fd, window, before * SLOT_BYTES, sizeof head + first * SLOT_BYTES) &&
+               (before == PROBES || read_at(fd, window + before * SLOT_BYTES, (PROBES - before) * SLOT_BYTES, sizeof head));
+    }
+    close(fd);
+    for (const uint8_t *slot = window; good && slot < window + sizeof window; slot += SLOT_BYTES) {
+        if (memcmp(slot, EMPTY, SLOT_BYTES) == 0)
+            return false;
+        if (memcmp(slot, fingerprint, FINGERPRINT_BYTES) == 0 &&
+            look_in(store, slot + FINGERPRINT_BYTES, name[0], key, found))
+            return true;
+    }
+    return false;
+}
+
+/* Unpacks as much of the frame as is needed, and gives the end of it. */
+static bool unpack_frame(const place *of, uint8_t *to) {
+    zstd with;
+    const size_t end = (size_t)of->before + of->size;
+    uint8_t *stored = malloc((size_t)of->stored + 1), *whole = of->before ? malloc(end + 1) : to;
+    bool good = stored && whole && read_at(of->fd, stored, of->stored, of->at) && zstd_load(&with);
+    void *stream = good ? with.create() : NULL;
+    zstd_buffer in = {stored, of->stored, 0}, out = {whole, end, 0};
+    while (stream && good && out.pos < out.size) {
+        const size_t before = out.pos;
+        good = !with.failed(with.decode(stream, &out, &in)) && (out.pos > before || in.pos < in.size);
+    }
+    good = good && stream;
+    if (good && of->before)
+        memcpy(to, whole + of->before, of->size);
+    if (stream)
+        with.release(stream);
+    if (of->before)
+        free(whole);
+    free(stored);
+    return good;
+}
+
+bool entry_status(int store, const char *name, struct stat *found) {
+    place where;
+    if (store_status(store, name, found))
+        return true;
+    if (!look_up(store, name, &where))
+        return false;
+    *found = where.status;
+    found->st_size = where.size;
+    close(where.fd);
+    return true;
+}
+
+bool entry_read(int store, const char *name, off_t most, bytes *content) {
+    struct stat status;
+    place where = {0};
+    const int fd = store_open(store, name, O_RDONLY, most, &status);
+    if (fd < 0 && !look_up(store, name, &where))
+        return false;
+    const size_t size = fd < 0 ? where.size : (size_t)status.st_size;
+    bool good = (off_t)size <= most && make_room(content, size);
+    if (fd >= 0)
+        good = good && read(fd, content->at + content->size, size) == (ssize_t)size;
+    else
+        good = good && unpack_frame(&where, content->at + content->size);
+    close(fd < 0 ? where.fd : fd);
+    content->size += good ? size : 0;
+    return good;
+}
+
+void entry_touch(int store, const char *name) {
+    place where;
+    if (store_touch(store, name) || !look_up(store, name, &where))
+        return;
+    futimens(where.fd, NULL);
+    close(where.fd);
+}
