@@ -32,8 +32,8 @@ def build(lab: Lab, name: str, *commands: list[str]) -> Path:
 
 
 def entries(lab: Lab) -> set[str]:
-    top = lab.store / "v1"
-    return {str(path.relative_to(top)) for tree in ("actions", "blobs", "history") for path in (top / tree).glob("*/*")}
+    top = lab.store / "v2"
+    return {str(path.relative_to(top)) for tree in ("actions", "blobs", "history") for path in (top / tree).glob("*")}
 
 
 def gc(lab: Lab, *words: str | Path) -> str:

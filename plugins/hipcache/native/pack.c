@@ -17,6 +17,7 @@ typedef struct {
     void *(*create)(void);
     size_t (*release)(void *stream);
     size_t (*decode)(void *stream, zstd_buffer *out, zstd_buffer *in);
+    size_t (*prefix)(void *stream, const void *content, size_t size);
     unsigned (*failed)(size_t code);
 } zstd;
 
@@ -24,9 +25,10 @@ typedef struct {
 extern void *ZSTD_createDStream(void);
 extern size_t ZSTD_freeDStream(void *);
 extern size_t ZSTD_decompressStream(void *, zstd_buffer *, zstd_buffer *);
+extern size_t ZSTD_DCtx_refPrefix(void *, const void *, size_t);
 extern unsigned ZSTD_isError(size_t);
 static bool zstd_load(zstd *of) {
-    *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_isError};
+    *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix, ZSTD_isError};
     return true;
 }
 #elif defined ZSTD_LOADED
@@ -38,8 +40,9 @@ static bool zstd_load(zstd *of) {
     *(void **)&of->create = dlsym(library, "ZSTD_createDStream");
     *(void **)&of->release = dlsym(library, "ZSTD_freeDStream");
     *(void **)&of->decode = dlsym(library, "ZSTD_decompressStream");
+    *(void **)&of->prefix = dlsym(library, "ZSTD_DCtx_refPrefix");
     *(void **)&of->failed = dlsym(library, "ZSTD_isError");
-    return of->create && of->release && of->decode && of->failed;
+    return of->create && of->release && of->decode && of->prefix && of->failed;
 }
 #else
 static bool zstd_load(zstd *of) {
@@ -55,10 +58,12 @@ enum {
     SLOT_BYTES = FINGERPRINT_BYTES + PACK_NAME_BYTES,
     PROBES = 64,
     HEAD_BYTES = 32,
-    FRAME_BYTES = 8,
+    FRAME_BYTES = 24,
     ENTRY_BYTES = 44,
     MOST_ENTRIES = 1 << 16,
     MOST_FRAMES = 256,
+    MOST_BASES = 8,
+    MOST_PREFIX = 4 << 20,
     MOST_FRAME = 1 << 29 /* bytes of its content */
 };
 static const uint8_t INDEX_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'I', '1', '\r', '\n', 0x1a};
@@ -75,49 +80,91 @@ static bool read_at(int fd, void *to, size_t size, uint64_t at) {
     return pread(fd, to, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Where an entry lies: in the frame of `stored` bytes at `at`, behind `before` bytes of its content. */
+/* A frame of a pack: bytes there, and of its content; where its base is, if it has one. */
 typedef struct {
-    int fd;
     uint64_t at;
-    uint32_t stored, before, size;
+    uint32_t stored, size, base_number;
+    uint8_t base[PACK_NAME_BYTES];
+    bool based;
+} frame;
+
+/* Where an entry lies: behind `before` bytes of the frame's content. */
+typedef struct {
+    int store, fd;
+    frame of;
+    uint32_t before, size;
+    uint8_t bases[MOST_BASES][PACK_NAME_BYTES];
+    size_t base_count;
     struct stat status;
 } place;
 
 static int digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
+static void pack_name(const uint8_t pack[PACK_NAME_BYTES], char name[16 + 2 * PACK_NAME_BYTES]) {
+    memcpy(name, "packs/", 6);
+    hexadecimal(pack, PACK_NAME_BYTES, name + 6);
+}
+
+static frame frame_of(const uint8_t *table, size_t count, size_t entries, size_t which) {
+    static const uint8_t NONE[PACK_NAME_BYTES] = {0};
+    const uint8_t *row = table + which * FRAME_BYTES;
+    frame found = {HEAD_BYTES + count * FRAME_BYTES + entries * ENTRY_BYTES, (uint32_t)number(row, 4),
+                   (uint32_t)number(row + 4, 4), (uint32_t)number(row + 20, 4), {0}, memcmp(row + 8, NONE, sizeof NONE) != 0};
+    memcpy(found.base, row + 8, PACK_NAME_BYTES);
+    for (size_t i = 0; i < which; i++)
+        found.at += number(table + i * FRAME_BYTES, 4);
+    return found;
+}
+
+/* Opens a pack; its table (of frames, then of entries) is the caller's to free. */
+static uint8_t *open_pack(int store, const uint8_t pack[PACK_NAME_BYTES], int *fd, struct stat *status, size_t *frames,
+                          size_t *entries) {
+    char name[16 + 2 * PACK_NAME_BYTES];
+    uint8_t head[HEAD_BYTES], digest[DIGEST_BYTES], *checked = NULL;
+    pack_name(pack, name);
+    *fd = store_open(store, name, O_RDONLY, MOST_BLOB, status);
+    bool good = *fd >= 0 && read_at(*fd, head, HEAD_BYTES, 0) && memcmp(head, PACK_MAGIC, MAGIC_BYTES) == 0;
+    *entries = good ? number(head + 24, 4) : 0, *frames = good ? number(head + 28, 4) : 0;
+    const size_t size = *frames * FRAME_BYTES + *entries * ENTRY_BYTES;
+    good = good && *entries <= MOST_ENTRIES && *frames <= MOST_FRAMES && (checked = malloc(HEAD_BYTES - 16 + size));
+    if (good) {
+        memcpy(checked, head + 16, HEAD_BYTES - 16);
+        good = read_at(*fd, checked + HEAD_BYTES - 16, size, HEAD_BYTES);
+        blake3(checked, HEAD_BYTES - 16 + size, digest);
+        good = good && memcmp(digest, head + 8, 8) == 0;
+        memmove(checked, checked + HEAD_BYTES - 16, size);
+    }
+    if (good)
+        return checked;
+    free(checked);
+    if (*fd >= 0)
+        close(*fd);
+    return NULL;
+}
+
 /* Finds the entry in the pack's table. Gives the pack open. */
 static bool look_in(int store, const uint8_t pack[PACK_NAME_BYTES], char kind, const uint8_t key[DIGEST_BYTES], place *found) {
-    char name[16 + 2 * PACK_NAME_BYTES] = "packs/";
-    uint8_t head[HEAD_BYTES], digest[DIGEST_BYTES], *table = NULL;
-    hexadecimal(pack, PACK_NAME_BYTES, name + 6);
-    found->fd = store_open(store, name, O_RDONLY, MOST_BLOB, &found->status);
-    bool good = found->fd >= 0 && read_at(found->fd, head, HEAD_BYTES, 0) && memcmp(head, PACK_MAGIC, MAGIC_BYTES) == 0;
-    const size_t entries = good ? number(head + 24, 4) : 0, frames = good ? number(head + 28, 4) : 0;
-    const size_t size = frames * FRAME_BYTES + entries * ENTRY_BYTES;
-    good = good && entries <= MOST_ENTRIES && frames <= MOST_FRAMES && (table = malloc(16 + size + 1));
-    if (good) {
-        memcpy(table, head + 16, 16);
-        good = read_at(found->fd, table + 16, size, HEAD_BYTES);
-        blake3(table, 16 + size, digest);
-        good = good && memcmp(digest, head + 8, 8) == 0;
-    }
+    size_t frames, entries;
+    uint8_t *table = open_pack(store, pack, &found->fd, &found->status, &frames, &entries);
     bool here = false;
-    for (size_t i = 0; good && !here && i < entries; i++) {
-        const uint8_t *entry = table + 16 + frames * FRAME_BYTES + i * ENTRY_BYTES;
+    found->store = store, found->base_count = 0;
+    for (size_t i = 0; table && !here && i < entries; i++) {
+        const uint8_t *entry = table + frames * FRAME_BYTES + i * ENTRY_BYTES;
         if (entry[0] != (uint8_t)kind || memcmp(entry + 12, key, DIGEST_BYTES) != 0 || entry[1] >= frames)
             continue;
         found->before = (uint32_t)number(entry + 4, 4), found->size = (uint32_t)number(entry + 8, 4);
-        found->at = HEAD_BYTES + size;
-        for (size_t frame = 0; frame < entry[1]; frame++)
-            found->at += number(table + 16 + frame * FRAME_BYTES, 4);
-        found->stored = (uint32_t)number(table + 16 + entry[1] * (size_t)FRAME_BYTES, 4);
-        const uint64_t whole = number(table + 16 + entry[1] * (size_t)FRAME_BYTES + 4, 4);
-        here = whole <= MOST_FRAME && (uint64_t)found->before + found->size <= whole &&
-               found->at + found->stored <= (uint64_t)found->status.st_size;
+        found->of = frame_of(table, frames, entries, entry[1]);
+        here = found->of.size <= MOST_FRAME && (uint64_t)found->before + found->size <= found->of.size &&
+               found->of.at + found->of.stored <= (uint64_t)found->status.st_size;
     }
-    free(table);
-    if (!here && found->fd >= 0)
+    for (size_t i = 0; here && i < frames && found->base_count < MOST_BASES; i++) {
+        const frame one = frame_of(table, frames, entries, i);
+        if (one.based)
+            memcpy(found->bases[found->base_count++], one.base, PACK_NAME_BYTES);
+    }
+    if (table && !here)
         close(found->fd);
+    free(table);
     return here;
 }
 
@@ -158,26 +205,55 @@ static bool look_up(int store, const char *name, place *found) {
     return false;
 }
 
-/* Unpacks as much of the frame as is needed, and gives the end of it. */
-static bool unpack_frame(const place *of, uint8_t *to) {
+/* Unpacks the first `size` bytes of the frame's content. */
+static bool decode(const zstd *with, int fd, const frame *of, bytes prefix, uint8_t *to, size_t size) {
+    uint8_t *stored = malloc((size_t)of->stored + 1);
+    bool good = stored && read_at(fd, stored, of->stored, of->at);
+    void *stream = good ? with->create() : NULL;
+    zstd_buffer in = {stored, of->stored, 0}, out = {to, size, 0};
+    good = stream && !with->failed(with->prefix(stream, prefix.at, prefix.size));
+    while (good && out.pos < out.size) {
+        const size_t before = out.pos;
+        good = !with->failed(with->decode(stream, &out, &in)) && (out.pos > before || in.pos < in.size);
+    }
+    if (stream)
+        with->release(stream);
+    free(stored);
+    return good;
+}
+
+/* The beginning of the content of a frame's base, in memory that is the caller's to free. */
+static bool read_prefix(const zstd *with, int store, const frame *of, bytes *prefix) {
+    size_t frames, entries;
+    struct stat status;
+    int fd;
+    uint8_t *table = open_pack(store, of->base, &fd, &status, &frames, &entries);
+    if (!table)
+        return false;
+    bool good = of->base_number < frames;
+    if (good) {
+        const frame base = frame_of(table, frames, entries, of->base_number);
+        const size_t size = base.size < MOST_PREFIX ? base.size : MOST_PREFIX;
+        good = !base.based && make_room(prefix, size) && decode(with, fd, &base, (bytes){0}, prefix->at, size);
+        prefix->size = size;
+    }
+    free(table);
+    close(fd);
+    return good;
+}
+
+static bool unpack_entry(const place *of, uint8_t *to) {
     zstd with;
     const size_t end = (size_t)of->before + of->size;
-    uint8_t *stored = malloc((size_t)of->stored + 1), *whole = of->before ? malloc(end + 1) : to;
-    bool good = stored && whole && read_at(of->fd, stored, of->stored, of->at) && zstd_load(&with);
-    void *stream = good ? with.create() : NULL;
-    zstd_buffer in = {stored, of->stored, 0}, out = {whole, end, 0};
-    while (stream && good && out.pos < out.size) {
-        const size_t before = out.pos;
-        good = !with.failed(with.decode(stream, &out, &in)) && (out.pos > before || in.pos < in.size);
-    }
-    good = good && stream;
+    bytes prefix = {0};
+    uint8_t *whole = of->before ? malloc(end) : to;
+    const bool good = whole && zstd_load(&with) && (!of->of.based || read_prefix(&with, of->store, &of->of, &prefix)) &&
+                      decode(&with, of->fd, &of->of, prefix, whole, end);
     if (good && of->before)
         memcpy(to, whole + of->before, of->size);
-    if (stream)
-        with.release(stream);
     if (of->before)
         free(whole);
-    free(stored);
+    release(&prefix);
     return good;
 }
 
@@ -204,7 +280,7 @@ bool entry_read(int store, const char *name, off_t most, bytes *content) {
     if (fd >= 0)
         good = good && read(fd, content->at + content->size, size) == (ssize_t)size;
     else
-        good = good && unpack_frame(&where, content->at + content->size);
+        good = good && unpack_entry(&where, content->at + content->size);
     close(fd < 0 ? where.fd : fd);
     content->size += good ? size : 0;
     return good;
@@ -216,4 +292,9 @@ void entry_touch(int store, const char *name) {
         return;
     futimens(where.fd, NULL);
     close(where.fd);
+    for (size_t i = 0; i < where.base_count; i++) { /* later than what needs them */
+        char base[16 + 2 * PACK_NAME_BYTES];
+        pack_name(where.bases[i], base);
+        store_touch(store, base);
+    }
 }

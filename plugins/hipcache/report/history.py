@@ -85,7 +85,7 @@ class History:
         for name in ("namespace", "key"):
             if not data[name]:
                 del data[name]
-        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}), when=record.when):
+        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}, level=1), when=record.when):
             return False
         kind = [
             (used, name)

@@ -103,6 +103,8 @@ class Entries:
                 return True
             self._noted[pack] = now
             entry = pack
+            # Behind it, so that no base is older than what needs it.
+            return all(self.touch(one) for one in (pack, *self.packs.table(pack).bases))
         try:
             if isinstance(entry, int):
                 os.utime(entry, ns=(now, now))
@@ -147,7 +149,7 @@ class Entries:
             if not contents:
                 self.confined.unlink(temporary)
                 return
-            content = packs.build(contents, self._clock())
+            content = packs.build(contents, self._clock(), self.packs.bases())
             write_all(fd, content)
             self.touch(fd)
             with self._ledger.held() as book, Steady(self.confined) as confined:
@@ -192,6 +194,7 @@ class Entries:
 
     def _drop(self, name: str, fd: int | None) -> None:
         """Remove a damaged entry, unless another process has put a good one in its place. Raises nothing."""
+        self.packs.forget(name)
         if not self.read_only:
             with suppress(OSError):
                 self.remove(name, None if fd is None else os.fstat(fd).st_ino)

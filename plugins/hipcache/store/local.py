@@ -98,7 +98,7 @@ class LocalStore:
         """The pack (its name below `v2/`) by what names it of each that has no file of its own."""
         found: dict[str, str] = {}
         for pack, _ in self._entries.packs.names():
-            entries = self._entries.packs.table(pack)[1]
+            entries = self._entries.packs.table(pack).entries
             found |= {name.rpartition("/")[2]: pack for name in entries if name.startswith(f"{tree}/")}
         return {name: pack for name, pack in found.items() if name not in dict(digests(self.confined, tree))}
 
@@ -106,7 +106,7 @@ class LocalStore:
         """Last use (nanoseconds) by what names it of each record (`tree`: ACTIONS) or content (BLOBS)."""
         found: dict[str, int] = {}
         for pack, status in self._entries.packs.names():
-            for name in self._entries.packs.table(pack)[1]:
+            for name in self._entries.packs.table(pack).entries:
                 if name.startswith(f"{tree}/"):
                     digest = name.rpartition("/")[2]
                     found[digest] = max(found.get(digest, 0), status.st_mtime_ns)

@@ -174,7 +174,8 @@ class Upkeep:
             book.bytes, book.entries = max(0, book.bytes), max(0, book.entries)
             book.counted_at = 0 if lost else max(1, int(self._clock()))
             book.save()
-            Packs(self._confined).index()
+            with suppress(OSError):  # a full disk: what it does not tell of is a miss
+                Packs(self._confined).index()
         return entries
 
     def by_last_use(self, entries: Iterable[Entry]) -> list[Entry]:
