@@ -6,8 +6,8 @@ import ctypes
 from functools import cache
 from typing import Any
 
-# Level 3 costs a cold compile some milliseconds, and takes a tenth less than level 1. Matches are looked for in 128 MiB: what an object has of its code objects
-# is far from them.
+# Level 3 costs a cold compile some milliseconds, and takes a tenth less than level 1. Matches are looked for far away:
+# what an object has of its code objects may be many megabytes before them.
 _LEVEL, _WINDOW = 3, 27
 # ZSTD_cParameter of zstd.h.
 _OF_LEVEL, _OF_WINDOW, _LONG_DISTANCE = 100, 101, 160

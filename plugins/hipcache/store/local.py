@@ -53,7 +53,7 @@ class LocalStore:
 
     `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
-    `seal`: that of the records; others are as absent.
+    `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS.
     """
 
     def __init__(
@@ -65,11 +65,13 @@ class LocalStore:
         read_only: bool = False,
         seal: Seal = NO_SEAL,
         umask: int | None = None,
+        packs: bool = True,
     ) -> None:
         self.root = root
         self.max_bytes = max_bytes
         self.read_only = read_only
         self.seal = seal
+        self._packs = packs and not read_only
         self._clock = clock
         self.confined = Confined(root, umask)
         self._upkeep = Upkeep(self.confined, clock)
@@ -80,7 +82,7 @@ class LocalStore:
     def pack(self, *, every: bool = False) -> None:
         """Put what was put since the last time into one pack; `every`: all that has a file of its own. Only room is
         lost if that cannot be done."""
-        if self.read_only or not zstd.library():
+        if not self._packs or not zstd.library():
             return
         names = self._puts.fresh()
         if every:
