@@ -97,17 +97,18 @@ class LauncherHook(BuildHookInterface[Any]):
         built = Path(self.directory) / "native"
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
-        told = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
-        compiler = shlex.split(told or ("musl-gcc" if is_for_musl() else "cc"))
+        told_cc = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
+        compiler = shlex.split(told_cc or ("musl-gcc" if is_for_musl() else "cc"))
         # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a virtual
         # machine. With musl, a hit takes two thirds of the time.
-        small = [] if told else [(["musl-gcc"], ["-static"])]
+        small = [] if told_cc else [(["musl-gcc"], ["-static"])]
         ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
         # A static launcher has zstd linked in, if the builder's system has that (Debian: libzstd-dev).
         ways = [way for compiler, told in ways for way in _with_zstd(compiler, told)]
         try:
-            self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:2] if is_for_musl() else ways)
-            shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", "-ldl"]
+            told = self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:2] if is_for_musl() else ways)
+            has_zstd = any(word.startswith("-DZSTD") for word in told)
+            shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", f"-DREADS_PACKS={has_zstd:d}", "-ldl"]
             shared += self._musl(compiler, built) if is_for_musl() else []
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
@@ -143,8 +144,9 @@ class LauncherHook(BuildHookInterface[Any]):
         subprocess.run([*compiler, *named, "-o", str(built / "libc.so")], check=True, capture_output=True, text=True)
         return [f"-L{built}"]
 
-    def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
-        """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
+    def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> list[str]:
+        """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works; gives the
+        latter."""
         counted = {"NOT_HIP": b"passed_through\tnot_hip\t0"}  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
@@ -174,7 +176,8 @@ class LauncherHook(BuildHookInterface[Any]):
                     *libraries,
                 ]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
-                return
+                return told
             except (OSError, subprocess.CalledProcessError):
                 if number == len(ways) - 1:
                     raise
+        raise AssertionError("no way")

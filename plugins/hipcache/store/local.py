@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from hipcache import native
 from hipcache.disk import zstd
 from hipcache.disk.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
@@ -82,7 +83,7 @@ class LocalStore:
     def pack(self, *, every: bool = False) -> None:
         """Put what was put since the last time into one pack; `every`: all that has a file of its own. Only room is
         lost if that cannot be done."""
-        if not self._packs or not zstd.library():
+        if not self._packs or not zstd.library() or not native.reads_packs():
             return
         names = self._puts.fresh()
         if every:
