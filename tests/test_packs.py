@@ -154,6 +154,40 @@ def test_a_read_only_store_is_read_and_not_packed(store: LocalStore) -> None:
     reader.pack(every=True)
 
 
+def test_a_record_that_is_removed_is_gone_from_packs_too(store: LocalStore) -> None:
+    packed(store)
+    other = again(store)
+    other.remove_action(KEYS[0])
+    assert other.get_action(KEYS[0]) is None
+    assert again(store).get_action(KEYS[0]) is None
+
+
+def test_what_a_build_uses_keeps_its_pack(store: LocalStore) -> None:
+    packed(store)
+    (pack, bases, entries), *_ = again(store).packs()
+    assert (bases, len(entries)) == (set(), len(KEYS) + len(CODE))
+    store.collect(keeping=lambda: {pack})
+    assert again(store).get_action(KEYS[0]) == RECORDS[KEYS[0]]
+    store.collect(keeping=set)
+    assert again(store).get_action(KEYS[0]) is None
+
+
+def test_all_that_has_a_file_of_its_own_is_packed_on_demand(store: LocalStore) -> None:
+    digests = fill(store)
+    for path in files(store):
+        os.utime(path, (5, 5))
+    again(store).pack(every=True)
+    assert the_pack(store).stat().st_mtime == 5
+    assert check(again(store), digests) == len(digests) + len(KEYS)
+
+
+def test_a_content_that_is_damaged_before_it_is_packed_stays_out(store: LocalStore) -> None:
+    digests = fill(store)
+    (store.root / "v2/blobs" / digests[0]).write_bytes(b"damaged")
+    store.pack()
+    assert check(again(store), digests) == len(digests) + len(KEYS) - 1
+
+
 # Damage
 
 

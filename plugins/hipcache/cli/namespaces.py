@@ -56,6 +56,8 @@ class Eviction:
                 gone.add(action_name(name))
                 mine.update(_named(payload))
         self.records = len(gone)
+        # Packs with such a record leave whole: what others have in them is a miss for these.
+        gone |= {pack for pack, _, entries in self._store.packs() if not gone.isdisjoint(entries)}
         return AllBut(gone | set(map(blob_name, mine - others)))
 
 

@@ -106,6 +106,9 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
         names = _of_others(reader, found) if os.path.lexists(place) else set()
         kept |= names or set()
         unknown += [place] if names is None else []
+    for pack, bases, entries in reader.packs():
+        if not kept.isdisjoint(entries):
+            kept |= {pack, *bases}
     return Used(Names(kept), tuple(unknown))
 
 

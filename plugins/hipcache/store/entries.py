@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.disk.confined import Confined, Steady
+from hipcache.disk.hashing import blake3
 from hipcache.store import packs, scratch
-from hipcache.store.layout import TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
+from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.packs import Packs, is_packed
 
@@ -138,6 +139,7 @@ class Entries:
         files go last, and what is in none is found by the next count. Raises OSError, ZstdError."""
         contents: dict[str, bytes] = {}
         inodes: dict[str, int] = {}
+        used = 0
         pack, temporary = packs.new_name(), f"{TMP}/put-{random_name()}"
         fd = self.confined.create(temporary)
         try:
@@ -145,13 +147,13 @@ class Entries:
             with Steady(self.confined) as confined:
                 for name in names:
                     with suppress(OSError, DamagedEntry):
-                        self._take(confined, name, os.fstat(fd), contents, inodes)
+                        used = max(used, self._take(confined, name, os.fstat(fd), contents, inodes))
             if not contents:
                 self.confined.unlink(temporary)
                 return
             content = packs.build(contents, self._clock(), self.packs.bases())
             write_all(fd, content)
-            self.touch(fd)
+            os.utime(fd, ns=(used, used))
             with self._ledger.held() as book, Steady(self.confined) as confined:
                 book.add(charge(pack, len(content)))
                 book.save()
@@ -173,16 +175,27 @@ class Entries:
 
     def _take(
         self, confined: Confined, name: str, pack: os.stat_result, contents: dict[str, bytes], inodes: dict[str, int]
-    ) -> None:
-        """Read an entry that the pack may hold: nobody else has written it or could, and nobody could write it who can
-        not write the pack. Raises OSError, DamagedEntry."""
+    ) -> int:
+        """Read an entry, if the pack may hold it: nobody else has written it, and who can write the one can write the
+        other. Gives its last use, or 0. Raises OSError, DamagedEntry."""
         entry = open_entry(confined, name, packs.MOST)
         try:
             status = os.fstat(entry)
-            if (status.st_uid, status.st_mode & 0o022) == (pack.st_uid, pack.st_mode & 0o022):
-                contents[name], inodes[name] = read_all(entry), status.st_ino
+            content = read_all(entry)
+            may_be = (status.st_uid, status.st_mode & 0o022) == (pack.st_uid, pack.st_mode & 0o022)
+            if may_be and (not name.startswith(f"{BLOBS}/") or name.endswith(f"/{blake3(content).hexdigest()}")):
+                contents[name], inodes[name] = content, status.st_ino
+                return status.st_mtime_ns
+            return 0
         finally:
             os.close(entry)
+
+    def unpack(self, name: str) -> None:
+        """Remove the packs that have the entry. Raises nothing."""
+        while not self.read_only and (place := self.packs.find(name)):
+            self._drop(place.pack, None)
+            if place == self.packs.find(name):
+                return  # it cannot be removed
 
     def with_layout(self, action: Callable[[], T]) -> T:
         """Do `action`; if the store is not there yet, or was deleted just now, make it and try again."""

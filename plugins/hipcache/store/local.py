@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -105,6 +105,12 @@ class LocalStore:
             found |= {name.rpartition("/")[2]: pack for name in entries if name.startswith(f"{tree}/")}
         return {name: pack for name, pack in found.items() if name not in dict(digests(self.confined, tree))}
 
+    def packs(self) -> Iterator[tuple[str, set[str], frozenset[str]]]:
+        """Names below `v2/`: of each pack, of those that it needs, and of its entries."""
+        for pack, _ in self._entries.packs.names():
+            table = self._entries.packs.table(pack)
+            yield pack, table.bases, frozenset(table.entries)
+
     def names(self, tree: str) -> dict[str, int]:
         """Last use (nanoseconds) by what names it of each record (`tree`: ACTIONS) or content (BLOBS)."""
         found: dict[str, int] = {}
@@ -162,6 +168,7 @@ class LocalStore:
         if not self.read_only:
             with as_store_error("remove", self.confined.path(name)), suppress(FileNotFoundError):
                 self._entries.remove(name)
+            self._entries.unpack(name)
 
     def has_blob(self, digest: str) -> bool:
         return self.blob_size(digest) is not None
