@@ -37,7 +37,7 @@ def links(place: Place, dice: Random) -> str:
 
 def shards(place: Place, dice: Random) -> str:
     """A directory of entries that is one of the victim's: what lies in it looks like entries."""
-    top = place.store / "v2" / dice.choice(["actions", "blobs", "history", "reports"])
+    top = place.store / "v2" / dice.choice(["actions", "blobs", "packs", "history", "reports"])
     top.mkdir(exist_ok=True)
     name = dice.choice(["zz", "0a", *sorted(os.listdir(top))])
     remove(top / name)

@@ -46,7 +46,6 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
     # Who wants nothing of the store, or leaves it as it is, is served by the engine.
     if not (config.readonly or config.recache):
         _remember(engine, provenance, done, call, terminal=columns is not None)
-        engine.store.pack()
     return _verify(engine, commands, done, call)
 
 
@@ -65,11 +64,12 @@ def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> 
 def _remember(
     engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
 ) -> None:
-    """Everything is written and counted: store the direct record, or say why not."""
+    """Everything is written and counted: store the direct record, or say why not; and pack what was stored."""
     try:
         why = _recorded(engine, provenance, done, call, terminal=terminal)
         for one in done:
             telling.indirect(call.config, one.record, why)
+        engine.store.pack()
     except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
 

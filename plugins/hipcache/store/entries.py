@@ -146,6 +146,8 @@ class Entries:
             scratch.mark_alive(fd)
             with Steady(self.confined) as confined:
                 for name in names:
+                    if sum(map(len, contents.values())) > packs.MOST_TOGETHER:
+                        break
                     with suppress(OSError, DamagedEntry):
                         used = max(used, self._take(confined, name, os.fstat(fd), contents, inodes))
             if not contents:

@@ -41,7 +41,8 @@ has no base. It is used whenever a pack is that needs it, so it does not leave b
 as absent.
 
 Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so do
-precompiled headers, and what the engine takes of its own user alone, where others may write the packs. `native/pack.c` reads the same.
+precompiled headers, and what the engine takes of its own user alone, where others may write the packs.
+`native/pack.c` reads the same.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, rand
 
 INDEX = f"{PACKS}/index"
 MOST = 64 << 20
+# Of the entries of one pack, which are held in memory.
+MOST_TOGETHER = 256 << 20
 # A precompiled header: clang reads it where it lies (`LocalStore.open_blob`).
 FILE_MAGIC = b"CPCH"
 _MAGIC, _INDEX_MAGIC = b"\x89hcP1\r\n\x1a", b"\x89hcI1\r\n\x1a"
