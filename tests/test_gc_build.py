@@ -33,7 +33,8 @@ def build(lab: Lab, name: str, *commands: list[str]) -> Path:
 
 def entries(lab: Lab) -> set[str]:
     top = lab.store / "v2"
-    return {str(path.relative_to(top)) for tree in ("actions", "blobs", "history") for path in (top / tree).glob("*")}
+    found = [path for tree in ("actions", "blobs", "history") for path in (top / tree).rglob("*") if path.is_file()]
+    return {str(path.relative_to(top)) for path in found}
 
 
 def gc(lab: Lab, *words: str | Path) -> str:
@@ -123,7 +124,7 @@ def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
     assert blob_name(digest_file(lab.root / "out.o")) in names
     assert "tools/any" in names and blob_name("0" * 64) not in names
     for name in [name for name in entries(lab) if name.startswith("actions/")]:
-        store.remove_action(name.removeprefix("actions/").replace("/", ""))
+        store.remove_action(name.removeprefix("actions/"))
     assert action_name("0" * 64) not in names
     with pytest.raises(HipcacheError, match="knows no object"):
         used.by(built, store, "", int)

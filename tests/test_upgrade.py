@@ -101,7 +101,7 @@ def make_later(store: Path) -> None:
     for path in (store / "v2/statistics").glob("*"):
         path.write_bytes(path.read_bytes() + b"\n00000000\tlater\t1\t2\t3\n")
     (store / "v2/ledger").write_bytes(b"hcL9" + (store / "v2/ledger").read_bytes()[4:])
-    for later in ("v2/later/entry", "v2/actions/entry"):
+    for later in ("v2/later/entry", "v3/actions/entry"):
         (store / later).parent.mkdir(parents=True)
         (store / later).write_text("of a later version")
 
@@ -116,7 +116,7 @@ def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
     for words in (["stats"], ["explain"], ["gc"], ["verify"], ["clear"]):
         ended = lab.hipcache(*words)
         assert ended.err == b"", (words, ended)
-    assert (lab.store / "v2/later/entry").exists() and (lab.store / "v2/actions/entry").exists()
+    assert (lab.store / "v2/later/entry").exists() and (lab.store / "v3/actions/entry").exists()
     assert outcome(lab, hip.LAUNCHER[0], expected) == MISS
 
 
