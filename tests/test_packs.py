@@ -156,7 +156,7 @@ def test_a_read_only_store_is_read_and_not_packed(store: LocalStore) -> None:
     digests = packed(store)
     reader = LocalStore(store.root, max_bytes=0, read_only=True)
     assert check(reader, digests) == len(digests) + len(KEYS)
-    reader.pack(every=True)
+    reader.pack()
 
 
 def test_a_record_that_is_removed_is_gone_from_packs_too(store: LocalStore) -> None:
@@ -175,15 +175,6 @@ def test_what_a_build_uses_keeps_its_pack(store: LocalStore) -> None:
     assert again(store).get_action(KEYS[0]) == RECORDS[KEYS[0]]
     store.collect(keeping=set)
     assert again(store).get_action(KEYS[0]) is None
-
-
-def test_all_that_has_a_file_of_its_own_is_packed_on_demand(store: LocalStore) -> None:
-    digests = fill(store)
-    for path in files(store):
-        os.utime(path, (5, 5))
-    again(store).pack(every=True)
-    assert the_pack(store).stat().st_mtime == 5
-    assert check(again(store), digests) == len(digests) + len(KEYS)
 
 
 def test_a_content_that_is_damaged_before_it_is_packed_stays_out(store: LocalStore) -> None:

@@ -74,8 +74,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
             dry_run=options.dry_run,
             progress=removed.at,
         )
-    if not options.dry_run:
-        store.pack(every=True)
     if eviction and not eviction.records:
         known = f"; the namespace that is set is '{settings.namespace}'" if settings.namespace else ""
         print(f"no results have the namespace '{options.namespace}'{known}", file=session.out)

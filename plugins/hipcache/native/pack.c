@@ -18,6 +18,7 @@ typedef struct {
     size_t (*release)(void *stream);
     size_t (*decode)(void *stream, zstd_buffer *out, zstd_buffer *in);
     size_t (*prefix)(void *stream, const void *content, size_t size);
+    size_t (*set)(void *stream, int parameter, int value);
     unsigned (*failed)(size_t code);
 } zstd;
 
@@ -26,9 +27,11 @@ extern void *ZSTD_createDStream(void);
 extern size_t ZSTD_freeDStream(void *);
 extern size_t ZSTD_decompressStream(void *, zstd_buffer *, zstd_buffer *);
 extern size_t ZSTD_DCtx_refPrefix(void *, const void *, size_t);
+extern size_t ZSTD_DCtx_setParameter(void *, int, int);
 extern unsigned ZSTD_isError(size_t);
 static bool zstd_load(zstd *of) {
-    *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix, ZSTD_isError};
+    *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix,
+                 ZSTD_DCtx_setParameter, ZSTD_isError};
     return true;
 }
 #elif defined ZSTD_LOADED
@@ -41,8 +44,9 @@ static bool zstd_load(zstd *of) {
     *(void **)&of->release = dlsym(library, "ZSTD_freeDStream");
     *(void **)&of->decode = dlsym(library, "ZSTD_decompressStream");
     *(void **)&of->prefix = dlsym(library, "ZSTD_DCtx_refPrefix");
+    *(void **)&of->set = dlsym(library, "ZSTD_DCtx_setParameter");
     *(void **)&of->failed = dlsym(library, "ZSTD_isError");
-    return of->create && of->release && of->decode && of->prefix && of->failed;
+    return of->create && of->release && of->decode && of->prefix && of->set && of->failed;
 }
 #else
 static bool zstd_load(zstd *of) {
@@ -205,16 +209,21 @@ static bool look_up(int store, const char *name, place *found) {
     return false;
 }
 
-/* Unpacks the first `size` bytes of the frame's content. */
+/* Unpacks at least the first `size` bytes of the frame's content; `to` has room for all of it, which the decoder writes
+ * into directly: of what is behind, no page is touched. */
 static bool decode(const zstd *with, int fd, const frame *of, bytes prefix, uint8_t *to, size_t size) {
+    enum { STABLE_OUTPUT = 1001, PIECE = 1 << 13 }; /* ZSTD_d_stableOutBuffer; where it is not known, there is a copy */
     uint8_t *stored = malloc((size_t)of->stored + 1);
     bool good = stored && read_at(fd, stored, of->stored, of->at);
     void *stream = good ? with->create() : NULL;
-    zstd_buffer in = {stored, of->stored, 0}, out = {to, size, 0};
+    zstd_buffer in = {stored, 0, 0}, out = {to, of->size, 0};
     good = stream && !with->failed(with->prefix(stream, prefix.at, prefix.size));
-    while (good && out.pos < out.size) {
-        const size_t before = out.pos;
-        good = !with->failed(with->decode(stream, &out, &in)) && (out.pos > before || in.pos < in.size);
+    if (good)
+        (void)with->set(stream, STABLE_OUTPUT, 1);
+    while (good && out.pos < size) {
+        const size_t before = out.pos, left = of->stored - in.size;
+        in.size += left < PIECE ? left : PIECE;
+        good = !with->failed(with->decode(stream, &out, &in)) && (left || out.pos > before);
     }
     if (stream)
         with->release(stream);
@@ -234,7 +243,7 @@ static bool read_prefix(const zstd *with, int store, const frame *of, bytes *pre
     if (good) {
         const frame base = frame_of(table, frames, entries, of->base_number);
         const size_t size = base.size < MOST_PREFIX ? base.size : MOST_PREFIX;
-        good = !base.based && make_room(prefix, size) && decode(with, fd, &base, (bytes){0}, prefix->at, size);
+        good = !base.based && base.size <= MOST_FRAME && make_room(prefix, base.size) && decode(with, fd, &base, (bytes){0}, prefix->at, size);
         prefix->size = size;
     }
     free(table);
@@ -246,13 +255,12 @@ static bool unpack_entry(const place *of, uint8_t *to) {
     zstd with;
     const size_t end = (size_t)of->before + of->size;
     bytes prefix = {0};
-    uint8_t *whole = of->before ? malloc(end) : to;
+    uint8_t *whole = malloc((size_t)of->of.size + 1);
     const bool good = whole && zstd_load(&with) && (!of->of.based || read_prefix(&with, of->store, &of->of, &prefix)) &&
                       decode(&with, of->fd, &of->of, prefix, whole, end);
-    if (good && of->before)
+    if (good)
         memcpy(to, whole + of->before, of->size);
-    if (of->before)
-        free(whole);
+    free(whole);
     release(&prefix);
     return good;
 }

@@ -21,8 +21,6 @@ from hipcache.store import StoreSize, output
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
-    ACTIONS,
-    BLOBS,
     TMP,
     DamagedEntry,
     action_name,
@@ -80,19 +78,11 @@ class LocalStore:
         self._puts = Puts(self._entries, self._upkeep, max_bytes)
         self.work = Work(self._entries)
 
-    def pack(self, *, every: bool = False) -> None:
-        """Put what was put since the last time into one pack; `every`: all that has a file of its own. Only room is
-        lost if that cannot be done."""
+    def pack(self) -> None:
+        """Put what was put since the last time into one pack. Only room is lost if that cannot be done."""
         if not self._packs or not zstd.library() or not native.reads_packs():
             return
         names = self._puts.fresh()
-        if every:
-            loose = [
-                (status.st_mtime_ns, f"{tree}/{name}")
-                for tree in (BLOBS, ACTIONS)
-                for name, status in digests(self.confined, tree)
-            ]
-            names = [name for _, name in sorted(loose, reverse=True)]
         with suppress(OSError, zstd.ZstdError, MemoryError):
             for start in range(0, len(names), _PACKED):
                 self._entries.pack(names[start : start + _PACKED])
