@@ -16,6 +16,7 @@ each name that begins with `libc.` for itself), by which auditwheel knows it.
 from __future__ import annotations
 
 import binascii
+import contextlib
 import os
 import platform
 import runpy
@@ -33,7 +34,18 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 SOURCES = Path("plugins/hipcache/native")
 SHARED = (
     *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
-    *("places.c", "processor.c", "project.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
+    *(
+        "pack.c",
+        "places.c",
+        "processor.c",
+        "project.c",
+        "reading.c",
+        "refresh.c",
+        "seal.c",
+        "state.c",
+        "statistics.c",
+        "store.c",
+    ),
     "system.c",
 )
 OF_LAUNCHER = (
@@ -52,6 +64,18 @@ def is_package() -> bool:
     if told not in ("", "package", "static", "musl"):
         raise ValueError(f"HIPCACHE_BUILD is '{told}'; it may be 'package', 'static' or 'musl'")
     return told == "package"
+
+
+def _with_zstd(compiler: list[str], told: list[str]) -> list[tuple[list[str], list[str]]]:
+    """The ways to link zstd, the best first; the last one goes without."""
+    if "-static" not in told:
+        return [(compiler, [*told, "-DZSTD_LOADED", "-ldl"])]
+    asked = ["cc" if compiler == ["musl-gcc"] else compiler[0], *compiler[1:], "-print-file-name=libzstd.a"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        found = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+        if os.path.isabs(found):
+            return [(compiler, [*told, "-DZSTD_LINKED", found]), (compiler, told)]
+    return [(compiler, told)]
 
 
 def is_for_musl() -> bool:
@@ -73,15 +97,19 @@ class LauncherHook(BuildHookInterface[Any]):
         built = Path(self.directory) / "native"
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
-        told = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
-        compiler = shlex.split(told or ("musl-gcc" if is_for_musl() else "cc"))
+        told_cc = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
+        compiler = shlex.split(told_cc or ("musl-gcc" if is_for_musl() else "cc"))
         # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a virtual
         # machine. With musl, a hit takes two thirds of the time.
-        small = [] if told else [(["musl-gcc"], ["-static"])]
+        small = [] if told_cc else [(["musl-gcc"], ["-static"])]
         ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
+        # A static launcher has zstd linked in, if the builder's system has that (Debian: libzstd-dev).
+        ways = [way for compiler, told in ways for way in _with_zstd(compiler, told)]
         try:
-            self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:1] if is_for_musl() else ways)
-            shared = ["-shared", "-fPIC", "-pthread", *(self._musl(compiler, built) if is_for_musl() else [])]
+            told = self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:2] if is_for_musl() else ways)
+            has_zstd = any(word.startswith("-DZSTD") for word in told)
+            shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", f"-DREADS_PACKS={has_zstd:d}", "-ldl"]
+            shared += self._musl(compiler, built) if is_for_musl() else []
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
             shutil.rmtree(built)
@@ -116,8 +144,9 @@ class LauncherHook(BuildHookInterface[Any]):
         subprocess.run([*compiler, *named, "-o", str(built / "libc.so")], check=True, capture_output=True, text=True)
         return [f"-L{built}"]
 
-    def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
-        """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
+    def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> list[str]:
+        """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works; gives the
+        latter."""
         counted = {"NOT_HIP": b"passed_through\tnot_hip\t0"}  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
@@ -132,9 +161,23 @@ class LauncherHook(BuildHookInterface[Any]):
             try:
                 # The builder's CC may be one of C++. (g++ heeds `-x c` for one file.)
                 named = [word for name in sources for word in ("-x", "c", str(SOURCES / name))]
-                words = [*compiler, *options, *told, "-o", str(output), *named, "-x", "none", *linked]
+                libraries = [word for word in told if word.endswith(".a") or word.startswith("-l")]
+                options_told = [word for word in told if word not in libraries]
+                words = [
+                    *compiler,
+                    *options,
+                    *options_told,
+                    "-o",
+                    str(output),
+                    *named,
+                    "-x",
+                    "none",
+                    *linked,
+                    *libraries,
+                ]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
-                return
+                return told
             except (OSError, subprocess.CalledProcessError):
                 if number == len(ways) - 1:
                     raise
+        raise AssertionError("no way")

@@ -266,13 +266,13 @@ class Warm:
 
     def _grow(self, tool: Tool) -> None:
         """Entries that are as old as the others, in the same directories."""
-        spaces = [tool.store / "v1" / space for space in ("actions", "blobs")]
+        spaces = [tool.store / "v2" / space for space in ("actions", "blobs")]
         for space in spaces:
             for first in range(256):
                 (space / f"{first:02x}").mkdir(exist_ok=True)
         for number in range(self._options.entries):
             name = f"{number * 2654435761 % 2**32:08x}{number:056x}"
-            with open(spaces[number % 2] / name[:2] / name[2:], "xb"):
+            with open(spaces[number % 2] / name, "xb"):
                 pass
 
 

@@ -249,7 +249,7 @@ class Case:
     def _outcome(self, store: str) -> str:
         """What was counted last: outcome, and reason where it was passed through. (A log that the user asks for would
         rule direct hits out.)"""
-        log = self.stores[store] / "v1/statistics/log"
+        log = self.stores[store] / "v2/statistics/log"
         try:
             lines = [line.split("\t") for line in log.read_text(errors="replace").splitlines() if line]
         except OSError:

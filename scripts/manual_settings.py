@@ -32,6 +32,7 @@ EXAMPLES = {
     "readonly": "1",
     "recache": "1",
     "max_size": "20GiB",
+    "packs": "0",
     "basedir": "/home/me/project",
     "namespace": "nightly",
     "key": "/home/me/.config/hipcache/key",

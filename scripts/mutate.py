@@ -198,7 +198,7 @@ class Run:
 
     def _counted(self) -> str:
         """How the engine counted its compile."""
-        log = self.root / "store/v1/statistics/log"
+        log = self.root / "store/v2/statistics/log"
         try:
             _, outcome, reason, *_ = log.read_text(errors="replace").splitlines()[-1].split("\t")
             log.unlink()

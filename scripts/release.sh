@@ -2,7 +2,7 @@
 # Makes what is uploaded for a release, in DIRECTORY (default: dist): the source distribution and two wheels that PyPI
 # takes (glibc, musl), and in its folder `meson` the archive and the wrap file for Meson projects (scripts/meson_wrap.sh).
 #
-#     [URL=...] [PLACEHOLDER=1] scripts/release.sh [DIRECTORY]      (pip install '.[release]'; Debian: musl-tools)
+#     [URL=...] [PLACEHOLDER=1] scripts/release.sh [DIRECTORY]      (pip install '.[release]'; Debian: musl-tools libzstd-dev)
 #
 # URL: of the directory that the archive will lie in; else the place that pyproject.toml names.
 # PLACEHOLDER=1: to try it while there is no public place. Without it, nothing is built that names a placeholder, or from

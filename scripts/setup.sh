@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 PACKAGES=(
     hipcc librocprim-dev
     ccache cmake git make meson ninja-build scons g++ musl-tools
-    python3-venv python3-dev
+    python3-venv python3-dev libzstd-dev
 )
 # Installed where the mirror has them: other clangs, with which tests try what HIP's own is not.
 NEWER=(

@@ -59,6 +59,8 @@ class BareLab:
         environ |= {
             "HOME": str(root / "home"),
             "HIPCACHE_DIR": str(root / "store"),
+            # Many tests look at the files of entries; TEST_PACKS=1 tries the others with packs.
+            "HIPCACHE_PACKS": os.environ.get("TEST_PACKS", "0"),
             "LC_ALL": "C",
             "HIP_PLATFORM": "amd",
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py

@@ -26,7 +26,7 @@ def total(root: Path) -> int:
 
 
 def directory(root: Path) -> Path:
-    return root / "v1/statistics"
+    return root / "v2/statistics"
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ class Direct:
     def record(self, *flags: str) -> Path:
         """The file of the record of a compile."""
         name = key(self.lab.words(*flags), str(self.lab.root))
-        return self.lab.store / "v1/actions" / name[:2] / name[2:]
+        return self.lab.store / "v2/actions" / name
 
 
 def remembered(

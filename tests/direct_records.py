@@ -15,7 +15,7 @@ def states(store: Path) -> dict[str, dict[str, object]]:
     """For each direct record of a store, by its name: each path that it watches, with its kind, and what stat says of
     it now."""
     found = {}
-    for place in sorted((store / "v1" / "actions").glob("*/*")):
+    for place in sorted((store / "v2" / "actions").glob("*")):
         lists = _lists(store, place.read_bytes()[HEADER_BYTES:])
         if lists:
             found[place.name] = {text: _status(text) for text in lists}
@@ -46,7 +46,7 @@ def _lists(store: Path, record: bytes) -> list[str]:
         strings.append(record[at + 4 : at + 4 + size])
         at += 4 + size
     digest = record[at + 32 : at + 64].hex()
-    system = store / "v1" / "blobs" / digest[:2] / digest[2:]
+    system = store / "v2" / "blobs" / digest
     if len(digest) != 64 or not system.exists():
         return []
     return [*_texts(strings[_BEFORE_WATCHED]), *_texts(system.read_bytes())]

@@ -43,7 +43,7 @@ class Trial:
             assert _files(cached_rule) >= _files(rule)
             assert (cached_rule is None) == (rule is None)
             counted = self.lab.counted()
-            assert list((self.lab.store / "v1" / "tmp").iterdir()) == []
+            assert list((self.lab.store / "v2" / "tmp").iterdir()) == []
         return counted.outcome
 
 

@@ -265,7 +265,7 @@ def uploaded(lab: Lab) -> None:
 def uploaded_from(store: Path) -> None:
     """Wait until nothing is queued."""
     end = time.monotonic() + SECONDS
-    while any((store / "v1/remote").glob("item-*")):
+    while any((store / "v2/remote").glob("item-*")):
         assert time.monotonic() < end, "it is not uploaded"
         time.sleep(0.05)
 

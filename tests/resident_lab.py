@@ -150,7 +150,7 @@ class System:
         """Of the object."""
         assert self.served()
         name = blake3((self.lab.root / "out.o").read_bytes()).hexdigest()
-        return self.lab.store / "v1/blobs" / name[:2] / name[2:]
+        return self.lab.store / "v2/blobs" / name
 
 
 class Fake:

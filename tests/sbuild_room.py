@@ -127,7 +127,7 @@ class Sbuild(Dpkg):
             self.store.chmod(0o2777)  # as the page says
         told = {**environ, "LAUNCHER": "hipcache"}  # of a makefile; CMake's are in the fragment
         made = self._build(name, source, entry, told, (PACKAGING / "debian/sbuildrc").read_text())
-        owners = {path.stat().st_uid for path in self.store.glob("v1/**/*") if path.is_file()}
+        owners = {path.stat().st_uid for path in self.store.glob("v2/**/*") if path.is_file()}
         assert any(SHIFTED < owner < SHIFTED + 65536 for owner in owners), "the clean root's user has written"
         return made
 

@@ -45,6 +45,7 @@ class Config:
     readonly: bool = False
     recache: bool = False
     max_size: int = 10 * 2**30
+    packs: bool = True
     basedir: Path | None = None
     source_dir: Path | None = None
     namespace: str = ""

@@ -39,6 +39,13 @@ SETTINGS = (
     Setting("recache", "flag", "0", "Serve no hits: compile everything, and replace the stored results."),
     Setting("max_size", "size", "10GiB", "The store's size limit; 0 means no limit."),
     Setting(
+        "packs",
+        "flag",
+        "1",
+        "Keep the entries of a compile together in one compressed file; 0: as separate files, which can share blocks"
+        " with objects on btrfs and xfs.",
+    ),
+    Setting(
         "basedir",
         "directory",
         "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hipcache
 
 # The first part of each key (`inputs/keys`).
-KEY_FORMAT = "9"
+KEY_FORMAT = "10"
 # Of direct records (`direct/record`): the kind in their keys, and what stands before each text that is hashed.
 DIRECT_KIND = "direct 3"
 DIRECT_KIND_ON_TERMINAL = "direct 3 on a terminal"

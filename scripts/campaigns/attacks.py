@@ -37,7 +37,7 @@ def links(place: Place, dice: Random) -> str:
 
 def shards(place: Place, dice: Random) -> str:
     """A directory of entries that is one of the victim's: what lies in it looks like entries."""
-    top = place.store / "v1" / dice.choice(["actions", "blobs", "history", "reports"])
+    top = place.store / "v2" / dice.choice(["actions", "blobs", "packs", "history", "reports"])
     top.mkdir(exist_ok=True)
     name = dice.choice(["zz", "0a", *sorted(os.listdir(top))])
     remove(top / name)
@@ -48,9 +48,9 @@ def shards(place: Place, dice: Random) -> str:
 def leftovers(place: Place, dice: Random) -> str:
     """What upkeep sweeps: old files and directories in tmp/ that are links."""
     for name in ("put-0", "work-0", "new.0"):
-        remove(place.store / "v1" / "tmp" / name)
-        (place.store / "v1" / "tmp" / name).symlink_to(place.root / "home" / "precious")
-        os.utime(place.store / "v1" / "tmp" / name, (1, 1), follow_symlinks=False)
+        remove(place.store / "v2" / "tmp" / name)
+        (place.store / "v2" / "tmp" / name).symlink_to(place.root / "home" / "precious")
+        os.utime(place.store / "v2" / "tmp" / name, (1, 1), follow_symlinks=False)
     return "links among the leftovers"
 
 
@@ -145,8 +145,8 @@ def _edit(place: Place, change: Callable[[bytes], bytes]) -> int:
     """Rewrite records so that every digest is right; how many there were."""
     store = LocalStore(place.store, max_bytes=0)
     edited = 0
-    for path in (place.store / "v1" / "actions").glob("*/*"):
-        key = path.parent.name + path.name
+    for path in (place.store / "v2" / "actions").glob("*"):
+        key = path.name
         payload = store.get_action(key)
         changed = change(payload) if payload else payload
         if changed and changed != payload:
@@ -163,7 +163,7 @@ def _other_paths(payload: bytes, place: Place) -> bytes:
 
 def _forget_whole(place: Place) -> str:
     """So that the plans are asked for."""
-    for path in (place.store / "v1" / "actions").glob("*/*"):
+    for path in (place.store / "v2" / "actions").glob("*"):
         if os.fsencode(place.object_of()) in path.read_bytes():
             path.unlink()
     return ""

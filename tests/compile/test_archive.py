@@ -50,7 +50,7 @@ def test_everybodys_tools_can_look_into_it_and_it_is_the_same_each_time(shop: Sh
 def test_since_a_mark_has_what_was_used_and_the_contents_that_it_names(shop: Shop) -> None:
     old, named = shop.here.put_blob(b"old"), shop.here.put_blob(b"named")
     shop.here.put_action(OTHER, UNIT)
-    for path in (shop.here.root / "v1").rglob("*"):
+    for path in (shop.here.root / "v2").rglob("*"):
         os.utime(path, (OLD, OLD))
     mark = shop.root / "mark"
     mark.touch()
@@ -66,10 +66,10 @@ def test_since_a_mark_has_what_was_used_and_the_contents_that_it_names(shop: Sho
 def test_an_entry_is_as_old_as_it_was_and_never_of_the_future(shop: Shop) -> None:
     digests = [shop.here.put_blob(content) for content in (b"old", b"future")]
     for digest, time in zip(digests, (OLD, 4_000_000_000), strict=True):
-        os.utime(shop.here.root / "v1/blobs" / digest[:2] / digest[2:], (time, time))
+        os.utime(shop.here.root / "v2/blobs" / digest, (time, time))
     shop(shop.here, "export", shop.file)
     shop(shop.there, "import", shop.file)
-    old, future = (shop.there.root / "v1/blobs" / digest[:2] / digest[2:] for digest in digests)
+    old, future = (shop.there.root / "v2/blobs" / digest for digest in digests)
     assert old.stat().st_mtime == OLD
     assert future.stat().st_mtime <= shop.file.stat().st_mtime + 60
 
@@ -77,7 +77,7 @@ def test_an_entry_is_as_old_as_it_was_and_never_of_the_future(shop: Shop) -> Non
 @pytest.mark.parametrize("time", [-300_000_000, 10_000_000_000])
 def test_an_entry_of_a_time_that_no_header_holds_is_exported(shop: Shop, time: int) -> None:
     digest = shop.here.put_blob(b"strange")
-    os.utime(shop.here.root / "v1/blobs" / digest[:2] / digest[2:], (time, time))
+    os.utime(shop.here.root / "v2/blobs" / digest, (time, time))
     assert shop(shop.here, "export", shop.file) == 0
     assert shop(shop.there, "import", shop.file) == 0
     assert shop.there.get_blob(digest) == b"strange"

@@ -120,7 +120,7 @@ def test_where_nothing_can_be_written_the_error_is_clangs(kernel: Lab) -> None:
 def test_a_damaged_object_is_made_anew(kernel: Lab, tmp_path: Path) -> None:
     command = words(kernel)
     obj = warm(kernel, command).object
-    damaged = [path for path in (kernel.store / "v1/blobs").rglob("*") if path.is_file() and path.read_bytes() == obj]
+    damaged = [path for path in (kernel.store / "v2/blobs").rglob("*") if path.is_file() and path.read_bytes() == obj]
     for path in damaged:
         path.chmod(0o644)
         path.write_bytes(obj[:-1] + bytes([obj[-1] ^ 1]))

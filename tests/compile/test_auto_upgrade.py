@@ -119,7 +119,7 @@ def test_other_texts_that_a_reader_upgrades_are_plain_clangs(lab: Lab, text: str
 def memos(lab: Lab) -> list[dict[str, list[str]]]:
     """The answers of readers in the store."""
     found = []
-    for path in (lab.store / "v1" / "actions").rglob("*"):
+    for path in (lab.store / "v2" / "actions").rglob("*"):
         raw = path.read_bytes() if path.is_file() else b""
         start = raw.find(b"\x78\x01")
         try:

@@ -159,7 +159,7 @@ def test_a_file_that_the_user_deleted_comes_back(written: Lab) -> None:
 def test_an_entry_that_is_lost_or_damaged_is_made_anew(written: Lab, damage: bytes | None) -> None:
     command = words(written, *of("-g -gsplit-dwarf -fstack-usage"))
     before = warm(written, *of("-g -gsplit-dwarf -fstack-usage"))
-    for path in [path for path in sorted((written.store / "v1/blobs").rglob("*")) if path.is_file()]:
+    for path in [path for path in sorted((written.store / "v2/blobs").rglob("*")) if path.is_file()]:
         if damage is None:
             path.unlink(missing_ok=True)
         elif path.exists():
@@ -258,7 +258,7 @@ def test_they_come_with_direct_hits(written: Lab, option: str, tmp_path: Path) -
     assert {path: path.read_bytes() for path in found} == found
     lost = min(found)
     name = blake3(found[lost]).hexdigest()
-    (written.store / "v1/blobs" / name[:2] / name[2:]).unlink()
+    (written.store / "v2/blobs" / name).unlink()
     lost.unlink()
     assert not direct.ask(*flags)
     assert not lost.exists()

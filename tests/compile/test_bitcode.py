@@ -172,6 +172,6 @@ def test_what_another_back_end_said_is_said_again(lab: Lab) -> None:
 @pytest.mark.parametrize("damage", [b"", b"damaged"])
 def test_an_object_that_the_store_has_lost_is_compiled_again(lab: Lab, damage: bytes) -> None:
     lab.compile("-cuid=first")
-    for blob in [path for path in (lab.store / "v1" / "blobs").rglob("*") if path.is_file()]:
+    for blob in [path for path in (lab.store / "v2" / "blobs").rglob("*") if path.is_file()]:
         blob.write_bytes(damage) if damage else blob.unlink()
     assert lab.compile("-cuid=second").counted.back_ends == 2

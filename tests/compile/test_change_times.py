@@ -157,7 +157,7 @@ def test_the_helper_claims_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "tool").write_bytes(bytes(shared.LARGE_CONTENT))
     store = LocalStore(tmp_path / "store", max_bytes=0)
     Compilers(store, {"XDG_RUNTIME_DIR": str(tmp_path)}).read([str(tmp_path / "tool")])
-    assert not list((tmp_path / "store").rglob("actions/??/*"))
+    assert not list((tmp_path / "store").rglob("actions/*"))
 
 
 @pytest.mark.usefixtures("without")

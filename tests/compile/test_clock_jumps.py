@@ -157,7 +157,7 @@ def test_a_use_is_noted_whatever_time_the_entries_have(direct: Direct, seconds: 
     lab.warm()
     assert direct.ask()
     wrong = time.time() + seconds
-    store = [path for kind in ("actions", "blobs") for path in (lab.store / "v1" / kind).glob("*/*")]
+    store = [path for kind in ("actions", "blobs") for path in (lab.store / "v2" / kind).glob("*")]
     for path in store:
         os.utime(path, (wrong, wrong))
     assert direct.ask()

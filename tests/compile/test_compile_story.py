@@ -265,7 +265,7 @@ def test_another_compiler_is_named(warm: World) -> None:
 
 
 def test_a_cleared_store_is_named(warm: World) -> None:
-    shutil.rmtree(warm.root / "store" / "v1" / "actions", ignore_errors=True)
+    shutil.rmtree(warm.root / "store" / "v2" / "actions", ignore_errors=True)
     warm.store.clear()
     warm.history.save(warm.compile().record)
     assert ": miss" in explained(warm)

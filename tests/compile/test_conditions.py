@@ -54,7 +54,7 @@ BY_SETTINGS = {
     "line break": ({"HIPCACHE_DIR": "{root}/a\nb"}, b"/a\nb' has a line break", b"a directory without one"),
     "home": ({"HIPCACHE_DIR": "~/store", "HOME": "{root}/a\nb"}, b"variable 'HOME': '{root}/a\nb' has", b"without one"),
     "a file": ({"HIPCACHE_DIR": "{root}/k.hip"}, b"'{root}/k.hip' is not a directory", b"HIPCACHE_DIR"),
-    "a link": ({"HIPCACHE_DIR": "{root}/linked"}, b"'{root}/linked/v1' is a symbolic link", b"HIPCACHE_DIR"),
+    "a link": ({"HIPCACHE_DIR": "{root}/linked"}, b"'{root}/linked/v2' is a symbolic link", b"HIPCACHE_DIR"),
 }
 
 
@@ -62,7 +62,7 @@ BY_SETTINGS = {
 def broken(request: pytest.FixtureRequest, lab: Lab) -> tuple[dict[str, str], bytes, bytes]:
     lab.write("bad.yaml", "resident: 0\nmax_sise: 3G\n")
     (lab.root / "linked").mkdir()
-    (lab.root / "linked/v1").symlink_to(lab.root)
+    (lab.root / "linked/v2").symlink_to(lab.root)
     environ, message, hint = BY_SETTINGS[request.param]
     root = str(lab.root)
     environ = {name: value.replace("{root}", root) for name, value in environ.items()}
@@ -123,15 +123,15 @@ def test_what_is_no_compile_of_hip_says_nothing(lab: Lab) -> None:
 
 def test_a_hit_is_clangs_bytes_whatever_the_conditions_are(lab: Lab) -> None:
     lab.warm()
-    (lab.store / "v1/tmp").rmdir()
-    (lab.store / "v1/tmp").write_text("no directory")
+    (lab.store / "v2/tmp").rmdir()
+    (lab.store / "v2/tmp").write_text("no directory")
     assert lab.compile().outcome == HIT
 
 
 # Stores
 
 
-@pytest.mark.parametrize("part", ["", "v1", "v1/tmp", "v1/blobs"])
+@pytest.mark.parametrize("part", ["", "v2", "v2/tmp", "v2/blobs"])
 def test_a_store_of_somebody_elses_is_told_with_its_owner(lab: Lab, part: str) -> None:
     lab.warm()
     place = lab.store / part
@@ -153,8 +153,8 @@ def test_root_in_the_store_of_another_user_is_noted_by_the_doctor(lab: Lab) -> N
     if os.getuid() != 0:
         pytest.skip("only root can make a store of another user's")
     lab.warm()
-    os.chown(lab.store / "v1/blobs", SOMEBODY, SOMEBODY)
-    assert f"'{lab.store}/v1/blobs' in the store belongs to user {SOMEBODY}".encode() in lab.hipcache("doctor").out
+    os.chown(lab.store / "v2/blobs", SOMEBODY, SOMEBODY)
+    assert f"'{lab.store}/v2/blobs' in the store belongs to user {SOMEBODY}".encode() in lab.hipcache("doctor").out
 
 
 def test_a_store_that_cannot_be_created_is_told_by_compiles_and_by_the_doctor(lab: Lab) -> None:
@@ -178,13 +178,13 @@ def test_a_link_to_a_store_that_is_gone_says_so(lab: Lab) -> None:
 @pytest.mark.parametrize("target", ["/none/at/all", "/proc/version"])
 def test_a_link_that_the_next_compile_replaces_is_no_condition(lab: Lab, target: str) -> None:
     lab.warm()
-    (lab.store / "v1/tmp").rmdir()
-    (lab.store / "v1/tmp").symlink_to(target)
+    (lab.store / "v2/tmp").rmdir()
+    (lab.store / "v2/tmp").symlink_to(target)
     assert lab.hipcache("doctor", "--brief") == Ended(0, b"", b"")
     lab.write("k.hip", (lab.root / "k.hip").read_text() + "int changed;\n")
     plain = lab.run(lab.words(output="other.o"))
     assert lab.hipcache(*lab.words(output="other.o")).err == plain.err
-    assert not (lab.store / "v1/tmp").is_symlink()
+    assert not (lab.store / "v2/tmp").is_symlink()
 
 
 def test_a_read_only_file_system_is_told(lab: Lab, small_disk: Path) -> None:

@@ -30,7 +30,7 @@ sys.exit(main(sys.argv[3:]))
 
 
 def audited(lab: Lab, seen: Path, *words: str, env: dict[str, str] | None = None) -> None:
-    base = str(lab.store / "v1")
+    base = str(lab.store / "v2")
     ended = lab.run([sys.executable, "-c", PROGRAM, base, str(seen), *words], env=env)
     assert ended.status == 0, ended.err
 
@@ -52,6 +52,6 @@ def test_the_hook_sees_who_does(lab: Lab, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     lab.write("log", "")
     audited(lab, seen, *lab.words())
-    (lab.store / "v1/log").write_text("")
-    audited(lab, seen, *lab.words(), env={"HIPCACHE_LOG": str(lab.store / "v1/log")})
+    (lab.store / "v2/log").write_text("")
+    audited(lab, seen, *lab.words(), env={"HIPCACHE_LOG": str(lab.store / "v2/log")})
     assert "open /log" in seen.read_text()

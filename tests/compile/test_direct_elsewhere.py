@@ -236,7 +236,7 @@ def test_a_record_that_is_cut_or_changed_is_no_hit(checkouts: Checkouts) -> None
     checkouts.add("two", like="one")
     place, flags = checkouts.place("one"), ("-MD", "-MF", "out.d")
     name = elsewhere.key(checkouts.words("one", *flags), str(place / "build"), str(place))
-    file = checkouts.lab.store / "v1/actions" / name[:2] / name[2:]
+    file = checkouts.lab.store / "v2/actions" / name
     whole = file.read_bytes()
     words = checkouts.words("two", *flags)
     for size in range(0, len(whole), max(1, len(whole) // 60)):

@@ -99,7 +99,7 @@ def test_where_one_of_them_cannot_be_had_all_are_made_anew(direct: Direct, damag
     lab, command = direct.lab, words(direct.lab, *SEPARATE)
     found = served(direct, command)
     name = blake3(found[sorted(found)[which]][0]).hexdigest()
-    DAMAGES[damage](lab.store / "v1/blobs" / name[:2] / name[2:])
+    DAMAGES[damage](lab.store / "v2/blobs" / name)
     before = {path.name for path in lab.root.iterdir()}
     ended, partial = written(lab, [direct.program, *command], before)
     assert ended.status == 99

@@ -77,7 +77,7 @@ def test_many_that_refresh_one_record_at_once_leave_a_whole_one(direct: Direct) 
     assert not wrong
     lab.count_anew()
     served_twice(direct)
-    assert list((lab.store / "v1/tmp").glob("put-*")) == []
+    assert list((lab.store / "v2/tmp").glob("put-*")) == []
 
 
 @only_19
@@ -102,8 +102,8 @@ def test_a_store_that_cannot_be_written_serves_a_clone(direct: Direct) -> None:
 
 def _noted_by_a_hit(direct: Direct) -> set[str]:
     """The entries of the store, all long unused, that a direct hit notes as used."""
-    top = direct.lab.store / "v1"
-    entries = [path for kind in ("actions", "blobs") for path in (top / kind).glob("*/*")]
+    top = direct.lab.store / "v2"
+    entries = [path for kind in ("actions", "blobs") for path in (top / kind).glob("*")]
     for path in entries:
         os.utime(path, (1, 1))
     assert direct.ask()
@@ -130,9 +130,9 @@ def test_a_sealed_record_is_refreshed_with_its_seal(direct: Direct) -> None:
     lab.warm()
     anew(lab)
     settle()
-    records = {path: path.stat().st_ino for path in (lab.store / "v1/actions").glob("*/*")}
+    records = {path: path.stat().st_ino for path in (lab.store / "v2/actions").glob("*")}
     assert direct.ask()
-    refreshed = {path: path.stat().st_ino for path in (lab.store / "v1/actions").glob("*/*")}
+    refreshed = {path: path.stat().st_ino for path in (lab.store / "v2/actions").glob("*")}
     assert refreshed != records
     assert refreshed.keys() == records.keys()
     assert all(path.read_bytes()[:4] == b"\x89hcK" for path in refreshed)

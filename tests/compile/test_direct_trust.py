@@ -126,7 +126,7 @@ def test_a_history_name_that_leads_elsewhere_is_not_touched(direct: Direct, name
     file = Path(lab.environ["HOME"]) / "file"
     file.write_text("")
     os.utime(file, (1, 1))
-    linked = lab.store / "v1/history" / ("0" * 32) / "linked"
+    linked = lab.store / "v2/history" / ("0" * 32) / "linked"
     linked.parent.mkdir(parents=True)
     linked.symlink_to(file)
     Record(direct).write(HISTORY, name.encode() + b"\0")
@@ -201,7 +201,7 @@ def test_a_file_that_was_made_huge_is_a_miss(direct: Direct, huge: str) -> None:
     if huge != "record":
         listed = Record(direct).parts[SYSTEM_LIST].hex()
         name = blake3(before.object).hexdigest() if huge == "object" else listed
-        path = lab.store / "v1/blobs" / name[:2] / name[2:]
+        path = lab.store / "v2/blobs" / name
     os.truncate(path, 20 << 30)
     ended = lab.run([str(direct.program), *lab.words()], seconds=100)
     assert ended.status == 99

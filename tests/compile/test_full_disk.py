@@ -95,11 +95,11 @@ case " $* " in *work-*) echo "error: unable to open output file: 'Disk quota exc
 @pytest.mark.parametrize("small_disk", ["1m"], indirect=True)
 @pytest.mark.parametrize("part", ["tmp", "blobs", "actions"])
 def test_the_doctor_looks_below_the_top_directory(lab: Lab, small_disk: Path, part: str) -> None:
-    (lab.store / "v1").mkdir(parents=True)
-    (lab.store / "v1" / part).symlink_to(small_disk)
+    (lab.store / "v2").mkdir(parents=True)
+    (lab.store / "v2" / part).symlink_to(small_disk)
     said = lab.hipcache("doctor", "--brief")
     assert said.status == 1
-    assert f"MiB are left in '{lab.store}/v1/{part}'".encode() in said.out
+    assert f"MiB are left in '{lab.store}/v2/{part}'".encode() in said.out
     assert [one["kind"] for one in json.loads(lab.hipcache("stats", "--json").out)["conditions"]] == [FULL_DISK]
 
 

@@ -144,7 +144,7 @@ def test_an_error_of_the_hosts_pass_alone_is_plain_clangs(warm: tuple[Lab, Compi
 @pytest.mark.parametrize("damage", [b"", b"damaged"])
 def test_a_damaged_entry_is_compiled_again(warm: tuple[Lab, Compiled], what: str, damage: bytes) -> None:
     lab, before = warm
-    for path in sorted((lab.store / "v1" / what).rglob("*")):
+    for path in sorted((lab.store / "v2" / what).rglob("*")):
         if path.is_file():
             path.chmod(0o644)
             path.write_bytes(damage)
@@ -154,7 +154,7 @@ def test_a_damaged_entry_is_compiled_again(warm: tuple[Lab, Compiled], what: str
 
 def test_each_lost_blob_on_its_own_is_recovered_from(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm
-    for path in [path for path in sorted((lab.store / "v1/blobs").rglob("*")) if path.is_file()]:
+    for path in [path for path in sorted((lab.store / "v2/blobs").rglob("*")) if path.is_file()]:
         path.unlink(missing_ok=True)
         assert lab.run([*LAUNCHER, *lab.words("-flto")]).status == 0
         assert (lab.root / "out.o").read_bytes() == before.object

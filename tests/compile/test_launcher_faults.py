@@ -175,7 +175,7 @@ def test_a_full_disk_is_no_reason_not_to_compile(lab: Lab, small_disk: Path) -> 
         assert (lab.root / "out.o").read_bytes() == plain
 
 
-@pytest.mark.parametrize("part", ["", "v1"])
+@pytest.mark.parametrize("part", ["", "v2"])
 def test_a_store_that_may_not_be_written_is_no_reason_not_to_compile(lab: Lab, tmp_path: Path, part: str) -> None:
     if os.getuid() == 0 and not Path("/usr/bin/setpriv").exists():
         pytest.skip("root may write everything")

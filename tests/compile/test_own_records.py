@@ -17,7 +17,7 @@ KEY = "cd" * 32
 
 
 def record(store: LocalStore, key: str = KEY) -> Path:
-    return store.root / "v1/actions" / key[:2] / key[2:]
+    return store.root / "v2/actions" / key
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def test_one_of_another_user_is_absent_but_for_roots(store: LocalStore, reader: 
 def edit_plans(lab: Lab, program: Path) -> list[Path]:
     """A co-writer's `program` in the place of clang in each remembered plan, with a right digest."""
     store, edited = LocalStore(lab.store, max_bytes=0), []
-    for path in (lab.store / "v1/actions").glob("*/*"):
-        key = path.parent.name + path.name
+    for path in (lab.store / "v2/actions").glob("*"):
+        key = path.name
         try:
             data = json.loads(zlib.decompress(store.get_action(key) or b""))
         except (zlib.error, ValueError):

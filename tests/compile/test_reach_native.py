@@ -30,7 +30,7 @@ def launcher(request: pytest.FixtureRequest, tmp_path: Path) -> Words:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    made = tmp_path / "store/v1"
+    made = tmp_path / "store/v2"
     (made / "statistics").mkdir(parents=True)
     (made / "statistics/lock").touch()
     return made

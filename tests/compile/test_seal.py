@@ -56,12 +56,12 @@ def test_a_store_holds_the_records_of_those_who_have_a_secret_and_of_others(tmp_
 def test_a_record_that_somebody_else_puts_in_its_place_is_a_miss(tmp_path: Path, forger: Seal) -> None:
     mine = store(tmp_path, SECRET)
     mine.put_action(KEY, b"sealed")
-    (file,) = (path for path in (tmp_path / "v1/actions").rglob("*") if path.is_file())
-    name = file.parent.name + file.name
+    (file,) = (path for path in (tmp_path / "v2/actions").rglob("*") if path.is_file())
+    name = file.name
     other = Path(f"{tmp_path}/other")
     forging = LocalStore(other, max_bytes=0, seal=forger)
     forging._puts.put(action_name(name), seal_as(forger, name, b"forged"))
-    file.write_bytes((other / "v1/actions" / name[:2] / name[2:]).read_bytes())
+    file.write_bytes((other / "v2/actions" / name).read_bytes())
     assert mine.get_action(KEY) is None
     assert not file.exists(), "damage is removed"
 

@@ -68,8 +68,8 @@ def test_damage_is_told_removed_and_no_longer_counted(lab: Lab, store: LocalStor
     status, damaged = verify(lab)
     assert status == 1
     assert damaged == {
-        f"blobs/{bad[:2]}/{bad[2:]}": "its content does not have its digest",
-        f"actions/{OTHER[:2]}/{OTHER[2:]}": f"it names a blob that is not there: {bad}",
+        f"blobs/{bad}": "its content does not have its digest",
+        f"actions/{OTHER}": f"it names a blob that is not there: {bad}",
     }
     assert store.get_blob(good) == b"good"
     assert store.get_action(KEY)
@@ -100,7 +100,7 @@ def test_people_are_told_what_and_why(lab: Lab, store: LocalStore) -> None:
     blob_path(store, bad).write_bytes(b"")
     ended = lab.hipcache("verify")
     assert ended.out.decode().splitlines() == [
-        f"blob 'blobs/{bad[:2]}/{bad[2:]}': its content does not have its digest; removed",
+        f"blob 'blobs/{bad}': its content does not have its digest; removed",
         "1 blob and 0 records checked, 1 removed",
     ]
 
@@ -142,30 +142,30 @@ def test_nothing_outside_is_touched(lab: Lab, store: LocalStore, tmp_path: Path)
     (outside / "directory").mkdir(parents=True)
     for name in ("f" * 62, "directory/file"):
         (outside / name).write_text("the user's")
-    v1 = lab.store / "v1"
-    (v1 / "blobs" / "zz").symlink_to(outside)
-    (v1 / "blobs" / "0a").symlink_to(outside)
-    (v1 / "blobs" / good[:2] / ("a" * 62)).symlink_to(outside / "directory/file")
-    (v1 / "blobs" / good[:2] / ("b" * 62)).mkdir()
-    (v1 / "blobs" / good[:2] / ("b" * 62) / "inner").symlink_to(outside / "directory")
-    os.mkfifo(v1 / "blobs" / good[:2] / ("c" * 62))
-    (v1 / "actions" / "stray").write_text("stray")
+    base = lab.store / "v2"
+    (base / "blobs" / "zz").symlink_to(outside)
+    (base / "blobs" / "0a").symlink_to(outside)
+    (base / "blobs" / ("a" * 64)).symlink_to(outside / "directory/file")
+    (base / "blobs" / ("b" * 64)).mkdir()
+    (base / "blobs" / ("b" * 64) / "inner").symlink_to(outside / "directory")
+    os.mkfifo(base / "blobs" / ("c" * 64))
+    (base / "actions" / "stray").write_text("stray")
     status, damaged = verify(lab)
     assert status == 1
     assert len(damaged) == 6
-    assert "a symbolic link is in the place of a directory of entries" in damaged.values()
+    assert "a symbolic link is in the place of an entry" in damaged.values()
     assert "a FIFO is in the place of an entry" in damaged.values()
     assert sorted(path.name for path in outside.rglob("*")) == sorted(["directory", "file", "f" * 62])
     assert (outside / "directory/file").read_text() == "the user's"
-    assert [path.name for path in (v1 / "blobs").iterdir()] == [good[:2]]
+    assert [path.name for path in (base / "blobs").iterdir()] == [good]
     assert verify(lab) == (0, {})
 
 
 @only_19
 def test_a_tree_that_is_a_link_is_not_entered(lab: Lab, store: LocalStore, tmp_path: Path) -> None:
     store.put_blob(b"good")
-    (lab.store / "v1" / "blobs").rename(tmp_path / "blobs")
-    (lab.store / "v1" / "blobs").symlink_to(tmp_path / "blobs")
+    (lab.store / "v2" / "blobs").rename(tmp_path / "blobs")
+    (lab.store / "v2" / "blobs").symlink_to(tmp_path / "blobs")
     (tmp_path / "blobs" / "stray").write_text("stray")
     assert verify(lab) == (0, {})
     assert (tmp_path / "blobs" / "stray").exists()
@@ -193,10 +193,10 @@ def test_a_store_that_is_not_there_is_whole(lab: Lab) -> None:
 def test_a_store_that_cannot_be_read_is_not_whole(lab: Lab, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "store"
     place.mkdir()
-    (place / "v1").symlink_to(lab.store) if kind == "a link" else (place / "v1").touch()
+    (place / "v2").symlink_to(lab.store) if kind == "a link" else (place / "v2").touch()
     ended = lab.hipcache("verify", env={"HIPCACHE_DIR": str(place)})
     assert ended.status == 1
-    assert f"cannot read '{place}/v1': Not a directory\n  a file or link is where".encode() in ended.err
+    assert f"cannot read '{place}/v2': Not a directory\n  a file or link is where".encode() in ended.err
 
 
 def test_a_terminal_sees_how_far_it_is(lab: Lab, store: LocalStore) -> None:

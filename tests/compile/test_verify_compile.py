@@ -31,7 +31,7 @@ def verify(lab: Lab, directory: Path, *words: str) -> tuple[int, dict[str, int]]
 
 
 def state(lab: Lab) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in (*lab.root.rglob("*"), *(lab.store / "v1/blobs").rglob("*"))}
+    return {path: path.stat().st_mtime_ns for path in (*lab.root.rglob("*"), *(lab.store / "v2/blobs").rglob("*"))}
 
 
 def test_compiles_of_a_store_that_is_right_are_the_same(lab: Lab) -> None:
@@ -60,7 +60,7 @@ def test_a_poisoned_store_is_found_out(lab: Lab) -> None:
     told, summary = ended.out.decode().splitlines()
     assert told.startswith(f"different: '{lab.root}/out.o' for gfx906 gfx90a: {len(wrong)} bytes from the store")
     assert summary == "1 object recompiled: 1 different"
-    (report,) = (lab.store / "v1/reports").iterdir()
+    (report,) = (lab.store / "v2/reports").iterdir()
     assert (report / "fresh").read_bytes() == before.object
     assert str(report) in told
 

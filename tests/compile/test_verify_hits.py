@@ -70,7 +70,7 @@ def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> N
     assert f"'{lab.root}/out.o' for gfx906 gfx90a: {len(wrong)} bytes from the store" in said
     assert f"first difference at byte {first_difference(wrong, before.object)}" in said
     assert verified(lab) == {"different": 1}
-    (report,) = (lab.store / "v1/reports").iterdir()
+    (report,) = (lab.store / "v2/reports").iterdir()
     assert (report / "served").read_bytes() == wrong
     assert (report / "fresh").read_bytes() == before.object
     told = json.loads((report / "report.json").read_text())
@@ -87,7 +87,7 @@ def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> N
 def test_reports_are_few_and_small(lab: Lab) -> None:
     small = Difference("out.o", ("clang++",), "/", (), b"served", b"fresh")
     kept = [difference.keep(lab.store, small, now) for now in range(difference.MOST + 3)]
-    assert sorted(os.listdir(lab.store / "v1/reports")) == sorted(one.name for one in kept[3:] if one)
+    assert sorted(os.listdir(lab.store / "v2/reports")) == sorted(one.name for one in kept[3:] if one)
     large = Difference("out.o", ("clang++",), "/", (), bytes(difference.MOST_BYTES), b"fresh")
     report = difference.keep(lab.store, large, 99.0)
     assert report
@@ -96,9 +96,9 @@ def test_reports_are_few_and_small(lab: Lab) -> None:
 
 @only_19
 def test_reports_do_not_leave_the_store_by_a_link(lab: Lab, tmp_path: Path) -> None:
-    (lab.store / "v1").mkdir(parents=True)
+    (lab.store / "v2").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
-    (lab.store / "v1/reports").symlink_to(tmp_path / "outside")
+    (lab.store / "v2/reports").symlink_to(tmp_path / "outside")
     kept = difference.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0)
     assert os.listdir(tmp_path / "outside") == []
     assert kept and kept.resolve() == kept, "a directory has taken the link's place"
@@ -127,7 +127,7 @@ def test_a_compiler_that_differs_from_itself_is_told_apart(lab: Lab, capfd: pyte
     assert verified(lab) == {"varying": 1}
     assert capfd.readouterr().err == ""
     assert b"1 not reproducible by the compiler itself" in lab.hipcache("stats").out
-    assert not (lab.store / "v1/reports").exists()
+    assert not (lab.store / "v2/reports").exists()
 
 
 @only_19
@@ -201,5 +201,5 @@ def test_a_read_only_store_is_compared_and_left(lab: Lab) -> None:
     status, said, delivered = compile_again(lab, EACH | {"HIPCACHE_READONLY": "1"})
     assert (status, delivered) == (0, before.object)
     assert "WRONG OBJECT" in said
-    assert not (lab.store / "v1/reports").exists()
+    assert not (lab.store / "v2/reports").exists()
     assert verified(lab) == {}

@@ -61,8 +61,8 @@ def test_hits_are_compared_where_that_is_asked_for(iree: Lab) -> None:
     assert iree.run(compile_again, env=each).err == b""
     store = LocalStore(iree.store, max_bytes=0)
     old, wrong, records = blake3(right).hexdigest().encode(), store.put_blob(right[:-1] + b"?").encode(), 0
-    for path in (iree.store / "v1/actions").glob("*/*"):
-        name = path.parent.name + path.name
+    for path in (iree.store / "v2/actions").glob("*"):
+        name = path.name
         payload = store.get_action(name) or b""
         if old in payload:
             store.put_action(name, payload.replace(old, wrong))
@@ -244,7 +244,7 @@ def test_many_at_once_compile_a_module_once(iree: Lab) -> None:
 
 def test_a_damaged_entry_is_made_again(iree: Lab) -> None:
     hit = warm(iree, *HIP)
-    for blob in (iree.store / "v1" / "blobs").rglob("*"):
+    for blob in (iree.store / "v2" / "blobs").rglob("*"):
         if blob.is_file() and blob.read_bytes() == hit.object:
             rewrite(blob, bytes(len(hit.object)))
     assert same(iree, *HIP).outcome == MISS

@@ -100,7 +100,7 @@ def test_a_store_with_room_for_little_is_held_to_its_size_and_gives_right_object
         for number in range(4):
             lab.write("k.hip", kernel(str(number)))
             outcomes.append(lab.compile(env=env).outcome)
-            kept = [path for name in ("actions", "blobs") for path in (lab.store / "v1" / name).glob("*/*")]
+            kept = [path for name in ("actions", "blobs") for path in (lab.store / "v2" / name).glob("*")]
             assert sum(path.stat().st_size for path in kept) <= size
             assert lab.compile(env=env).outcome == HIT
     assert MISS in outcomes[4:], "nothing was driven out: the test shows nothing"

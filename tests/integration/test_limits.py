@@ -75,7 +75,7 @@ def test_under_a_limit_it_ends_as_the_compiler_does(lab: Lab, limit: int, value:
 def test_a_log_that_may_not_grow_ends_no_compile(lab: Lab, log: str) -> None:
     lab.write("plain.cpp", "int x;\n")
     lab.warm()
-    path = lab.store / "v1/statistics/log" if log == "statistics" else lab.root / "log"
+    path = lab.store / "v2/statistics/log" if log == "statistics" else lab.root / "log"
     path.touch()
     path.write_bytes(b"\n".join([path.read_bytes(), *[b"x" * 99] * 200]))
     lab.environ["HIPCACHE_LOG"] = str(lab.root / "log") if log == "user's" else ""

@@ -137,7 +137,7 @@ def test_the_native_launcher_means_the_same_by_plain(tmp_path: Path, words: list
     shutil.copy(LAUNCHER[0], tmp_path / "hipcache")
     script(tmp_path / "hipcache-engine", "exit 99\n")
     compiler = script(tmp_path / Path(words[0]).name, "exit 7\n")
-    (tmp_path / "store/v1/statistics").mkdir(parents=True)
+    (tmp_path / "store/v2/statistics").mkdir(parents=True)
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store")}
     write_assembler_sources(tmp_path)
     ended = subprocess.run([tmp_path / "hipcache", compiler, *words[1:]], env=environ, cwd=tmp_path, check=False)

@@ -118,7 +118,7 @@ def test_a_large_environment_is_no_fault_of_the_remote(webbed: Machines) -> None
     told = ahead(second, "--timeout", "60")
     assert (told.status, told.err) == (0, b"")
     assert b"of 2 HIP compiles 2 fetched" in told.out
-    assert not (second.store / "v1/remote/down").exists()
+    assert not (second.store / "v2/remote/down").exists()
     assert webbed.build(second, *ARCHES) == first
 
 

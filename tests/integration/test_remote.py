@@ -100,7 +100,7 @@ def test_what_is_queued_is_sent_when_sync_has_ended(webbed: Team) -> None:
     first.compile()
     synced = first.hipcache("sync")
     assert (synced.status, synced.out, synced.err) == (0, b"all results are sent\n", b"")
-    assert not list((first.store / "v1/remote").glob("item-*"))
+    assert not list((first.store / "v2/remote").glob("item-*"))
     second = webbed.machine()
     assert second.compile().outcome == HIT
     assert f"note: results came from remote '{webbed.url.partition('?')[0]}'" in explained(second.environ)

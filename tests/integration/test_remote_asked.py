@@ -196,7 +196,7 @@ def test_a_helper_that_says_nothing_costs_a_moment_and_loses_its_door(webbed: Ma
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"/proc/self/fd/{directory}/{name}")
         silent.listen()
-        shutil.rmtree(second.store / "v1")
+        shutil.rmtree(second.store / "v2")
         assert second.run([native, *words]).status == UNSERVED
     os.close(directory)
     assert not place.exists()

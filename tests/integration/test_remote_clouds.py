@@ -70,7 +70,7 @@ def test_contents_that_are_others_are_compiled_and_counted(team: Team, cloud: Cl
     first.compile()
     uploaded(first)
     backend = connect(parse(cloud.url))
-    contents = [path.read_bytes() for path in (first.store / "v1/blobs").glob("*/*")]
+    contents = [path.read_bytes() for path in (first.store / "v2/blobs").iterdir()]
     assert contents
     backend.put_contents([(blob_of(content), content[:-1] + b"?") for content in contents if content])
     backend.close()

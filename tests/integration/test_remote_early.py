@@ -142,7 +142,7 @@ def test_the_commands_of_a_window_need_no_fetch_of_their_own(webbed: Machines, t
 def claims(store: Path) -> dict[str, int]:
     """The inode of each, by its path."""
     found = {}
-    for path in (store / "v1/actions").glob("*/*"):
+    for path in (store / "v2/actions").glob("*"):
         if path.read_bytes().endswith(_CLAIM):
             found[str(path)] = path.stat().st_ino
     return found
@@ -227,7 +227,7 @@ def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Pa
     ended = lab.run([sys.executable, "-c", script, *lab.words()], env=env)
     assert (ended.status, ended.out.split(), ended.err) == (0, [b"hipcache.remote.queue"], b"")
     assert lab.counted().outcome == HIT
-    assert len(list((lab.store / "v1/remote").glob("item-*"))) == 1
+    assert len(list((lab.store / "v2/remote").glob("item-*"))) == 1
 
 
 def test_who_asks_a_helper_that_is_not_up_gets_signs_of_life_and_then_waits_for_an_answer(tmp_path: Path) -> None:

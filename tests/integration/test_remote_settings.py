@@ -78,7 +78,7 @@ def test_without_a_remote_nothing_of_it_is_loaded_and_no_helper_runs(tmp_path: P
         lab = team.machine()
         assert lab.compile().outcome == MISS
         assert not sockets(lab)
-        assert not (lab.store / "v1/remote").exists()
+        assert not (lab.store / "v2/remote").exists()
 
 
 def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it_but_how_it_would_ask(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ class Helper:
     def __init__(self, root: Path) -> None:
         settings = Config(dir=root / "store", remote=("http://127.0.0.1:9/team?timeout=0.1",))
         environ = {"XDG_RUNTIME_DIR": str(root)}
-        (settings.dir / "v1/remote").mkdir(parents=True)
-        self.down = settings.dir / "v1/remote/down"
+        (settings.dir / "v2/remote").mkdir(parents=True)
+        self.down = settings.dir / "v2/remote/down"
         self.client: Callable[[], Client] = lambda: Client(settings, environ, lambda fault, hint: None)
         self.listener = sockets.bound(self.client().place())
 

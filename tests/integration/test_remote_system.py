@@ -47,8 +47,8 @@ class Come:
     def notes(self) -> dict[str, str]:
         """The states that are noted, by the names of their records."""
         found = {}
-        for path in (self.lab.store / "v1/actions").glob("*/*"):
-            name = path.parent.name + path.name
+        for path in (self.lab.store / "v2/actions").glob("*"):
+            name = path.name
             payload = unpack_action(name, path.read_bytes(), Seal())
             if payload.startswith(b'{"system"'):
                 found[name] = json.loads(payload)["system"]

@@ -138,7 +138,7 @@ def test_without_the_extra_a_build_says_so_in_one_line_and_goes_on(tmp_path: Pat
     assert not more
     assert (lab.root / "out.o").read_bytes() == plain
     assert lab.stats()["compiles"]["hit"] == 2  # type: ignore[index]
-    assert not (lab.store / "v1/remote").exists(), "nothing is queued"
+    assert not (lab.store / "v2/remote").exists(), "nothing is queued"
 
 
 def test_a_server_that_is_full_still_serves_what_it_has(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_server_that_is_full_still_serves_what_it_has(tmp_path: Path) -> None:
         told = second.hipcache("sync")
         assert told.status == 1
         assert b"it accepts no more data" in told.err
-        assert list((second.store / "v1/remote").glob("item-*")), "it waits until there is room"
+        assert list((second.store / "v2/remote").glob("item-*")), "it waits until there is room"
         full.unlink()
         assert second.hipcache("sync").status == 0
         team.end()

@@ -112,7 +112,7 @@ def test_what_could_not_be_sent_is_sent_when_the_remote_is_back(webbed: Team, we
     first = webbed.machine()
     lab_words = first.words()
     assert first.run([*LAUNCHER, *lab_words]).status == 0
-    assert list((first.store / "v1/remote").glob("item-*"))
+    assert list((first.store / "v2/remote").glob("item-*"))
     for place in sockets(first):
         end_helper(place)
     web.start()

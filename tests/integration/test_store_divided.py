@@ -16,9 +16,9 @@ pytestmark = only_19
 @pytest.fixture(params=["tmp", "blobs", "actions"])
 def divided(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Path]:
     """The directory that is a mount."""
-    at = lab.store / "v1" / request.param
+    at = lab.store / "v2" / request.param
     for name in ("tmp", "blobs", "actions"):
-        (lab.store / "v1" / name).mkdir(parents=True)
+        (lab.store / "v2" / name).mkdir(parents=True)
     if not private_mounts.bind(at, at):
         pytest.skip("only root can mount")
     yield at
@@ -36,7 +36,7 @@ def test_a_mount_inside_a_store_is_a_condition(lab: Lab, divided: Path) -> None:
     told = lab.hipcache("doctor", "--brief")
     assert told.status == 1
     assert b"mount" in told.out
-    assert not [path.name for path in (lab.store / "v1").rglob("none-*")]
+    assert not [path.name for path in (lab.store / "v2").rglob("none-*")]
 
 
 def test_a_whole_store_that_is_a_mount_is_none(lab: Lab) -> None:

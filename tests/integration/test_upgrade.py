@@ -93,15 +93,15 @@ def _later(payload: bytes) -> bytes:
 
 def make_later(store: Path) -> None:
     """Records, memos, notes, statistics and the ledger as of a later version, and what only that one knows."""
-    for path in (store / "v1/actions").glob("*/*"):
-        name = path.parent.name + path.name
+    for path in (store / "v2/actions").glob("*"):
+        name = path.name
         path.write_bytes(pack_action(name, _later(unpack_action(name, path.read_bytes(), NO_SEAL)), NO_SEAL))
-    for path in (*(store / "v1/history").glob("*/*"), *(store / "v1/tools").glob("*")):
+    for path in (*(store / "v2/history").glob("*/*"), *(store / "v2/tools").glob("*")):
         path.write_bytes(_later(path.read_bytes()))
-    for path in (store / "v1/statistics").glob("*"):
+    for path in (store / "v2/statistics").glob("*"):
         path.write_bytes(path.read_bytes() + b"\n00000000\tlater\t1\t2\t3\n")
-    (store / "v1/ledger").write_bytes(b"hcL9" + (store / "v1/ledger").read_bytes()[4:])
-    for later in ("v1/later/entry", "v2/actions/entry"):
+    (store / "v2/ledger").write_bytes(b"hcL9" + (store / "v2/ledger").read_bytes()[4:])
+    for later in ("v2/later/entry", "v3/actions/entry"):
         (store / later).parent.mkdir(parents=True)
         (store / later).write_text("of a later version")
 
@@ -116,7 +116,7 @@ def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
     for words in (["stats"], ["explain"], ["gc"], ["verify"], ["clear"]):
         ended = lab.hipcache(*words)
         assert ended.err == b"", (words, ended)
-    assert (lab.store / "v1/later/entry").exists() and (lab.store / "v2/actions/entry").exists()
+    assert (lab.store / "v2/later/entry").exists() and (lab.store / "v3/actions/entry").exists()
     assert outcome(lab, hip.LAUNCHER[0], expected) == MISS
 
 

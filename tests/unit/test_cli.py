@@ -54,9 +54,10 @@ def test_gc_refuses_a_size_that_is_none_and_one_of_zero(shell: Shell) -> None:
 
 
 def test_gc_removes_what_was_long_unused_and_refuses_an_age_that_is_none(shell: Shell) -> None:
+    shell.environ["HIPCACHE_PACKS"] = "0"
     store = LocalStore(shell.dir, max_bytes=0)
     digests = [store.put_blob(bytes([number]) * 1000) for number in range(4)]
-    days = {path: number for number, path in enumerate(sorted((shell.dir / "v1/blobs").rglob("*/*")))}
+    days = {path: number for number, path in enumerate(sorted((shell.dir / "v2/blobs").iterdir()))}
     assert len(days) == len(digests)
     for path, number in days.items():
         used = time.time() - number * 86400 - 3660  # it may have been used for an hour from then on
@@ -77,7 +78,7 @@ def test_clear_empties_the_store_and_keeps_the_statistics(shell: Shell) -> None:
     assert queue.add(store.confined, ["0" * 64], [])  # to be uploaded to a remote
     assert shell("clear") == 0
     assert "KiB" in shell.out
-    assert not list((shell.dir / "v1/remote").iterdir())
+    assert not list((shell.dir / "v2/remote").iterdir())
     assert store.size().entries == 0
     assert statistics.read(shell.dir).compiles["miss"] == 1
 

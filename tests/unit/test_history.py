@@ -217,7 +217,7 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
 
 def test_a_record_without_namespace_and_key_is_one_that_1_0_0_knows(tmp_path: Path) -> None:
     history_in(tmp_path).save(record(unit()))
-    (path,) = (tmp_path / "v1/history").glob("*/*")
+    (path,) = (tmp_path / "v2/history").glob("*/*")
     assert {"namespace", "key"}.isdisjoint(unpack_json(path.read_bytes()))
 
 
@@ -237,7 +237,7 @@ def test_an_object_that_is_not_known_has_none(tmp_path: Path) -> None:
 def test_a_record_cut_at_any_length_counts_as_none(tmp_path: Path) -> None:
     history = history_in(tmp_path)
     history.save(record(unit()))
-    (path,) = (tmp_path / "v1/history").glob("*/*")
+    (path,) = (tmp_path / "v2/history").glob("*/*")
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
@@ -245,7 +245,7 @@ def test_a_record_cut_at_any_length_counts_as_none(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_loses_only_the_explanation(tmp_path: Path) -> None:
-    (tmp_path / "v1").touch()
+    (tmp_path / "v2").touch()
     assert not history_in(tmp_path).save(record())
 
 
@@ -274,7 +274,7 @@ def test_many_failed_commands_do_not_push_out_what_the_next_miss_is_compared_wit
     for number in range(9):
         history.save(left(2.5 + number, "clang++", f"-D{number}"))
     assert history.compared("/b/k.o") == record(unit())
-    assert len(list((tmp_path / "v1/history").glob("*/*"))) == 5
+    assert len(list((tmp_path / "v2/history").glob("*/*"))) == 5
 
 
 def test_a_miss_is_explained_within_its_namespace_if_possible(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_direct_hit_after_a_failure_of_the_same_command_is_a_hit_with_its_unit
     history, kept = history_in(tmp_path), record(unit())
     for one in (kept, left(2.5, *kept.command)):
         history.save(one)
-    os.utime(tmp_path / "v1" / History.name(kept), (3.5, 3.5))
+    os.utime(tmp_path / "v2" / History.name(kept), (3.5, 3.5))
     found = history.load("/b/k.o")
     assert found is not None
     assert (found.when, found.outcome, found.detail, [one.hit for one in found.units]) == (3.5, "hit", "", [True])

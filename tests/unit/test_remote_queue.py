@@ -32,7 +32,7 @@ def test_the_queue_gives_what_was_put_in_the_order_of_time(tmp_path: Path) -> No
 def test_an_item_that_does_not_read_is_removed(tmp_path: Path, content: str) -> None:
     store = Confined(tmp_path)
     queue.add(store, [KEY], [])
-    (item,) = (tmp_path / "v1/remote").glob("item-*")
+    (item,) = (tmp_path / "v2/remote").glob("item-*")
     item.write_text(content)
     assert queue.read(store, 10) == ([], set())
     assert not item.exists()
@@ -61,7 +61,7 @@ def test_items_that_this_user_cannot_read_are_told_and_hide_no_others(
 def test_what_a_killed_process_has_begun_is_removed_after_some_days(tmp_path: Path) -> None:
     store = Confined(tmp_path)
     queue.add(store, [KEY], [])
-    old, young = (tmp_path / f"v1/remote/new-{letter * 24}" for letter in "ab")
+    old, young = (tmp_path / f"v2/remote/new-{letter * 24}" for letter in "ab")
     for path in old, young:
         path.touch()
     os.utime(old, (0, 0))

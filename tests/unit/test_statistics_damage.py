@@ -149,7 +149,7 @@ def test_names_and_reasons_cannot_break_a_line(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_false_and_never_an_error(tmp_path: Path) -> None:
-    (tmp_path / "v1").write_text("a file where the directory should be")
+    (tmp_path / "v2").write_text("a file where the directory should be")
     assert not statistics.record(tmp_path, HIT)
     assert total(tmp_path) == 0
     with pytest.raises(StoreError, match="statistics"):

@@ -47,7 +47,7 @@ def kept(store: LocalStore, numbers: range) -> list[int]:
 
 
 def on_disk(store: LocalStore) -> tuple[int, int]:
-    files = [path for name in ("actions", "blobs") for path in (store.root / "v1" / name).glob("*/*")]
+    files = [path for name in ("actions", "blobs") for path in (store.root / "v2" / name).glob("*")]
     return sum(-(-path.stat().st_size // BLOCK) * BLOCK for path in files), len(files)
 
 

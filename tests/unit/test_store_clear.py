@@ -17,7 +17,7 @@ from local_store import CONTENT, KEY, files, root, store
 
 __all__ = ["root", "store"]
 
-ALWAYS = ["v1/CACHEDIR.TAG", "v1/ledger", "v1/locks"]
+ALWAYS = ["v2/CACHEDIR.TAG", "v2/ledger", "v2/locks"]
 
 
 def filled(root: Path) -> LocalStore:
@@ -54,8 +54,8 @@ def test_what_an_earlier_version_moved_away_on_a_full_disk_is_removed(small_disk
     subprocess.run(["mount", "-o", "remount,nr_inodes=64", small_disk], check=True)
     store = filled(small_disk / "store")
     for directory in ("actions", "blobs", "history"):
-        gone = store.root / f"v1/tmp/gone-{directory}"
-        (store.root / "v1" / directory).rename(gone)
+        gone = store.root / f"v2/tmp/gone-{directory}"
+        (store.root / "v2" / directory).rename(gone)
         os.utime(gone, (1, 1))
     with suppress(OSError):
         for number in range(64):
@@ -91,20 +91,20 @@ def test_a_store_of_a_lower_layer_is_cleared(tmp_path: Path, mount: Path) -> Non
     layers = [tmp_path / name for name in ("lower", "upper", "work")]
     for layer in layers:
         layer.mkdir()
-    left = filled(layers[0] / "store").root / "v1/tmp/work-dead/deep/er"
+    left = filled(layers[0] / "store").root / "v2/tmp/work-dead/deep/er"
     left.mkdir(parents=True)
     (left / "file").write_bytes(CONTENT)
     os.utime(left.parent.parent, (1, 1))
     if not private_mounts.overlay(*layers, mount):
         pytest.skip("no overlays can be mounted here")
     cleared(LocalStore(mount / "store", max_bytes=0))
-    assert not (mount / "store/v1/tmp/work-dead").exists()
+    assert not (mount / "store/v2/tmp/work-dead").exists()
 
 
 @pytest.mark.parametrize("part", ["tmp", "blobs", "actions", "history"])
 def test_a_store_with_a_mount_inside_is_cleared(root: Path, store: LocalStore, tmp_path: Path, part: str) -> None:
     filled(root)
-    at = root / "v1" / part
+    at = root / "v2" / part
     if not private_mounts.bind(at, at):
         pytest.skip("only root can mount")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import subprocess
@@ -26,7 +27,7 @@ as_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywher
 # What is in the way
 
 
-@pytest.mark.parametrize("part", ["", "v1", "v1/actions", "v1/tmp", f"v1/actions/{KEY[:2]}"])
+@pytest.mark.parametrize("part", ["", "v2", "v2/actions", "v2/tmp"])
 def test_a_file_where_the_store_needs_a_directory_is_named(root: Path, store: LocalStore, part: str) -> None:
     blocked = root / part
     blocked.parent.mkdir(parents=True)
@@ -44,12 +45,12 @@ def test_a_link_in_the_place_of_the_directory_for_work_is_replaced(
     root: Path, store: LocalStore, tmp_path: Path
 ) -> None:
     store.put_action(KEY, CONTENT)
-    (root / "v1/tmp").rmdir()
-    (root / "v1/tmp").symlink_to(tmp_path)
+    (root / "v2/tmp").rmdir()
+    (root / "v2/tmp").symlink_to(tmp_path)
     with store.workdir() as directory:
-        assert directory.parent == root / "v1/tmp"
+        assert directory.parent == root / "v2/tmp"
         assert directory.is_dir()
-    assert not (root / "v1/tmp").is_symlink()
+    assert not (root / "v2/tmp").is_symlink()
 
 
 def test_a_store_in_the_way_of_a_workdir_is_an_error_and_of_a_lock_is_not(root: Path, store: LocalStore) -> None:
@@ -83,7 +84,7 @@ def test_a_full_disk_is_an_error_with_a_hint_and_leaves_no_half_entry(small_disk
         for number in range(100):
             digests.append(store.put_blob(bytes([number]) * 20_000))
     assert "HIPCACHE_MAX_SIZE" in caught.value.hint
-    assert os.listdir(store.root / "v1" / "tmp") == []
+    assert os.listdir(store.root / "v2" / "tmp") == []
     assert len(digests) > 5
     assert all(store.get_blob(digest) is not None for digest in digests)
     assert store.size().entries == len(digests)
@@ -131,7 +132,7 @@ def test_an_interrupted_put_leaves_nothing(store: LocalStore, monkeypatch: pytes
     with pytest.raises(KeyboardInterrupt):
         store.put_action(KEY, CONTENT)
     assert store.get_action(KEY) == b"old"
-    assert os.listdir(store.root / "v1" / "tmp") == []
+    assert os.listdir(store.root / "v2" / "tmp") == []
 
 
 def test_an_interrupted_put_of_several_leaves_whole_entries_and_a_sum_that_is_not_too_low(
@@ -150,22 +151,31 @@ def test_an_interrupted_put_of_several_leaves_whole_entries_and_a_sum_that_is_no
     with pytest.raises(KeyboardInterrupt):
         store.put_blobs(contents)
     assert [store.get_blob(blake3(content).hexdigest()) for content in contents] == [*contents[:4], *[None] * 6]
-    assert os.listdir(store.root / "v1" / "tmp") == []
+    assert os.listdir(store.root / "v2" / "tmp") == []
     assert store.size().entries >= 4
 
 
-def test_a_put_of_several_of_which_one_is_blocked_keeps_the_sum_right(root: Path, store: LocalStore) -> None:
+def test_a_put_of_several_of_which_one_is_blocked_keeps_the_sum_right(
+    root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     contents = [b"%d" % number * 5000 for number in range(100)]
     last = blake3(contents[-1]).hexdigest()
     store.put_blobs(contents[:3])
-    (root / "v1/blobs" / last[:2]).write_bytes(b"not yours")
+    rename = entries_module._rename_into
+
+    def all_but_last(confined: Confined, temporary: str, name: str) -> None:
+        if name.endswith(last):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rename(confined, temporary, name)
+
+    monkeypatch.setattr(entries_module, "_rename_into", all_but_last)
     with pytest.raises(StoreError):
         store.put_blobs(contents)
     there = [content for content in contents if store.get_blob(blake3(content).hexdigest()) == content]
     assert contents[:64] == there[:64]
     assert contents[-1] not in there
     assert store.size().entries == len(there)
-    assert os.listdir(root / "v1" / "tmp") == []
+    assert os.listdir(root / "v2" / "tmp") == []
 
 
 def test_an_interrupted_copy_leaves_the_destination_as_it_was(
@@ -239,9 +249,9 @@ def test_a_holder_that_the_kernel_does_not_confirm_is_not_waited_for_long(
     store.put_action(KEY, CONTENT)
     with store.lock(KEY):
         pass
-    fd, offset = os.open(root / "v1" / "locks", os.O_RDWR), locks.key_offset(KEY)
+    fd, offset = os.open(root / "v2" / "locks", os.O_RDWR), locks.key_offset(KEY)
     assert locks.try_lock(fd, offset)
-    os.pwrite(fd, struct.pack("<QQ", offset, os.getppid() if row == "another process" else 1 << 30), offset % 4096 * 16)
+    os.pwrite(fd, struct.pack("<QQ", offset, os.getppid() if row == "another process" else 1 << 30), offset % 256 * 16)
     told: list[float] = []
     waits = LocalStore(root, max_bytes=0)
     waits.work.on_timeout = told.append
@@ -259,9 +269,9 @@ def busy(root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> Iter
     store.put_action(KEY, CONTENT)
     with store.lock(KEY):
         pass
-    fd, offset = os.open(root / "v1" / "locks", os.O_RDWR), locks.key_offset(KEY)
+    fd, offset = os.open(root / "v2" / "locks", os.O_RDWR), locks.key_offset(KEY)
     assert locks.try_lock(fd, offset)
-    os.pwrite(fd, struct.pack("<QQ", offset, os.getppid()), offset % 4096 * 16)
+    os.pwrite(fd, struct.pack("<QQ", offset, os.getppid()), offset % 256 * 16)
     yield fd
     os.close(fd)
 

@@ -25,7 +25,7 @@ HIT, MISS = CompileOutcome("hit"), CompileOutcome("miss")
 
 
 def sizes(root: Path) -> Path:
-    return root / "v1/statistics/sizes"
+    return root / "v2/statistics/sizes"
 
 
 def noted(root: Path, clock: HandClock, days: range, *, bound: int = 0) -> None:
@@ -147,7 +147,7 @@ def test_what_a_clock_that_was_ahead_has_left_is_not_shown(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_written_is_false_and_never_an_error(tmp_path: Path) -> None:
-    (tmp_path / "v1").write_text("a file where the directory should be")
+    (tmp_path / "v2").write_text("a file where the directory should be")
     assert not store_history.record(tmp_path, None, StoreSize(1, 1, 0), HandClock())
 
 

@@ -28,11 +28,11 @@ def test_the_first_write_makes_the_directory(root: Path, store: LocalStore) -> N
     digest = store.put_blob(CONTENT)
     assert files(root) == sorted(
         [
-            f"v1/actions/{KEY[:2]}/{KEY[2:]}",
-            f"v1/blobs/{digest[:2]}/{digest[2:]}",
-            "v1/CACHEDIR.TAG",
-            "v1/ledger",
-            "v1/locks",
+            f"v2/actions/{KEY}",
+            f"v2/blobs/{digest}",
+            "v2/CACHEDIR.TAG",
+            "v2/ledger",
+            "v2/locks",
         ]
     )
 
@@ -43,12 +43,12 @@ def test_a_lock_and_a_workdir_also_make_the_directory(root: Path, store: LocalSt
     assert root.exists()
     other = LocalStore(root.with_name("other"), max_bytes=0)
     with other.workdir() as directory:
-        assert directory.parent == other.root / "v1" / "tmp"
+        assert directory.parent == other.root / "v2" / "tmp"
 
 
 def test_backup_programs_skip_the_store_and_not_what_is_beside_it(root: Path, store: LocalStore) -> None:
     store.put_blob(CONTENT)
-    assert (root / "v1" / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert (root / "v2" / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
     assert not (root / "CACHEDIR.TAG").exists()
 
 
@@ -62,7 +62,7 @@ def opened(store: LocalStore, digest: str, known: str = "") -> tuple[bytes, str]
 
 def test_a_blob_that_is_opened_is_checked_unless_it_is_known(root: Path, store: LocalStore) -> None:
     digest = store.put_blob(CONTENT)
-    path = root / "v1" / "blobs" / digest[:2] / digest[2:]
+    path = root / "v2" / "blobs" / digest
     first = opened(store, digest)
     assert first and first[0] == CONTENT
     assert opened(store, digest, first[1]) == first
@@ -78,7 +78,7 @@ def test_a_blob_that_is_opened_is_checked_unless_it_is_known(root: Path, store: 
 def test_the_use_of_a_blob_that_is_opened_is_noted_once_an_hour(root: Path, age: int, noted: bool) -> None:
     store = LocalStore(root, max_bytes=0, clock=lambda: 1_700_000_000)
     digest = store.put_blob(CONTENT)
-    path = root / "v1" / "blobs" / digest[:2] / digest[2:]
+    path = root / "v2" / "blobs" / digest
     found = opened(store, digest)
     assert found
     os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
@@ -90,7 +90,7 @@ def test_the_use_of_a_blob_that_is_opened_is_noted_once_an_hour(root: Path, age:
 
 def test_a_blob_that_others_can_write_is_only_copied(root: Path, store: LocalStore) -> None:
     digest = store.put_blob(CONTENT)
-    (root / "v1" / "blobs" / digest[:2] / digest[2:]).chmod(0o664)
+    (root / "v2" / "blobs" / digest).chmod(0o664)
     assert opened(store, digest) is None
     assert store.get_blob(digest) == CONTENT
 
@@ -98,12 +98,12 @@ def test_a_blob_that_others_can_write_is_only_copied(root: Path, store: LocalSto
 def test_a_blob_is_stored_as_it_is(root: Path, store: LocalStore) -> None:
     """So that the file system can share its blocks with the build tree."""
     digest = store.put_blob(CONTENT)
-    assert (root / "v1" / "blobs" / digest[:2] / digest[2:]).read_bytes() == CONTENT
+    assert (root / "v2" / "blobs" / digest).read_bytes() == CONTENT
 
 
 def modes(root: Path) -> dict[str, int]:
     """Of the kinds of directories and files that a store has."""
-    names = ["v1", f"v1/actions/{KEY[:2]}", f"v1/actions/{KEY[:2]}/{KEY[2:]}", "v1/tmp", "v1/ledger", "v1/locks"]
+    names = ["v2", "v2/actions", f"v2/actions/{KEY}", "v2/tmp", "v2/ledger", "v2/locks"]
     return {name: stat.S_IMODE((root / name).stat().st_mode) for name in ("", *names)}
 
 
@@ -159,7 +159,7 @@ def test_a_store_that_is_open_already_stays_so_but_for_its_locks(root: Path, sto
     store.put_action("f" * 64, CONTENT)
     use(store, 0o022)
     assert list(modes(root).values()) == as_open_as(0o755, 0o644, 0o600)
-    assert stat.S_IMODE((root / "v1/actions/ff" / ("f" * 62)).stat().st_mode) == 0o644
+    assert stat.S_IMODE((root / "v2/actions" / ("f" * 64)).stat().st_mode) == 0o644
 
 
 def test_a_store_deleted_while_in_use_is_made_again(root: Path, store: LocalStore) -> None:

@@ -69,9 +69,9 @@ def test_who_may_write_holds_up_others_for_some_seconds(root: Path, monkeypatch:
 
 def lock_of(root: Path, row: int) -> int:
     """Hold KEY's byte, and say that process `row` does; the open file."""
-    fd, offset = os.open(root / "v1" / "locks", os.O_RDWR), locks.key_offset(KEY)
+    fd, offset = os.open(root / "v2" / "locks", os.O_RDWR), locks.key_offset(KEY)
     assert locks.try_lock(fd, offset)
-    os.pwrite(fd, struct.pack("<QQ", offset, row), offset % 4096 * 16)
+    os.pwrite(fd, struct.pack("<QQ", offset, row), offset % 256 * 16)
     return fd
 
 
@@ -196,7 +196,9 @@ def test_an_entry_that_a_member_has_changed_is_absent_for_the_others(root: Path,
     digest = blake3(CONTENT).hexdigest()
 
     def poison() -> None:
-        entries = [path for path in root.glob("v1/*/??/*") if CONTENT in path.read_bytes()]
+        entries = [
+            path for path in (*root.glob("v2/actions/*"), *root.glob("v2/blobs/*")) if CONTENT in path.read_bytes()
+        ]
         assert len(entries) == 2, "the action and the blob"
         for path in entries:
             wrong = path.read_bytes().replace(CONTENT, CONTENT.upper())
@@ -234,7 +236,7 @@ def test_a_store_that_can_only_be_read_serves_and_says_why_it_keeps_nothing(root
         assert statistics.read(root).compiles["hit"] == 1
 
     assert as_user(OTHER, work) == 0
-    assert not (root / "v1/actions/ff").exists()
+    assert not (root / "v2/actions/ff").exists()
 
 
 def test_root_leaves_nothing_of_its_own_in_the_store_of_a_user(root: Path) -> None:

@@ -76,22 +76,22 @@ def later(store: LocalStore) -> LocalStore:
 
 
 def leftovers(store: LocalStore) -> list[str]:
-    return os.listdir(store.root / "v1" / "tmp")
+    return os.listdir(store.root / "v2" / "tmp")
 
 
 def on_disk(store: LocalStore) -> tuple[int, int]:
-    files = [path for name in ("actions", "blobs") for path in (store.root / "v1" / name).glob("*/*")]
+    files = [path for name in ("actions", "blobs") for path in (store.root / "v2" / name).glob("*")]
     return sum(-(-path.stat().st_size // BLOCK) * BLOCK for path in files), len(files)
 
 
 def check_every_entry(store: LocalStore) -> None:
     """What is under a final name is whole, and is what somebody put."""
-    for path in (store.root / "v1" / "actions").glob("*/*"):
-        record = store.get_action(path.parent.name + path.name)
+    for path in (store.root / "v2" / "actions").glob("*"):
+        record = store.get_action(path.name)
         assert record is not None
         assert store_worker.is_content(record)
-    for path in (store.root / "v1" / "blobs").glob("*/*"):
-        found = store.get_blob(path.parent.name + path.name)
+    for path in (store.root / "v2" / "blobs").glob("*"):
+        found = store.get_blob(path.name)
         assert found is not None
         assert store_worker.is_content(found)
 
@@ -155,8 +155,8 @@ def test_a_put_sweeps_when_nobody_has_for_an_hour(workers: Workers, store: Local
 def test_what_was_left_a_moment_ago_is_not_swept(store: LocalStore) -> None:
     """Between the creation of a file and its lock it looks dead."""
     store.put_blob(b"")
-    (store.root / "v1" / "tmp" / "put-0").write_bytes(b"half")
-    (store.root / "v1" / "tmp" / "work-0").mkdir()
+    (store.root / "v2" / "tmp" / "put-0").write_bytes(b"half")
+    (store.root / "v2" / "tmp" / "work-0").mkdir()
     store.collect()
     assert sorted(leftovers(store)) == ["put-0", "work-0"]
     later(store).collect()
@@ -227,12 +227,12 @@ def test_ctrl_c_ends_the_wait_for_a_lock(workers: Workers) -> None:
 def test_locks_leave_nothing_behind(store: LocalStore) -> None:
     with store.lock("a" * 64):
         pass
-    before = sorted(os.listdir(store.root / "v1"))
+    before = sorted(os.listdir(store.root / "v2"))
     for number in range(100):
         with store.lock(f"{number:064x}"):
             pass
-    assert sorted(os.listdir(store.root / "v1")) == before
-    assert (store.root / "v1" / "locks").stat().st_size <= 4096 * 16  # the table of who holds them
+    assert sorted(os.listdir(store.root / "v2")) == before
+    assert (store.root / "v2" / "locks").stat().st_size <= 4096 * 16  # the table of who holds them
 
 
 # Limits

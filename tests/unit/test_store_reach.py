@@ -53,11 +53,11 @@ def filled(root: Path) -> Path:
     History(store.notes("history")).save(RECORD)
     statistics.zero(root)
     statistics.record(root, CompileOutcome("hit"))
-    (root / "v1/tools").mkdir(exist_ok=True)
-    (root / "v1/tools/of-an-earlier-version").write_bytes(b"{}")
+    (root / "v2/tools").mkdir(exist_ok=True)
+    (root / "v2/tools/of-an-earlier-version").write_bytes(b"{}")
     for path in [*root.rglob("*"), root]:
         os.utime(path, (10**9, 10**9), follow_symlinks=False)
-    return root / "v1"
+    return root / "v2"
 
 
 def use(root: Path, out: Path) -> None:
@@ -100,7 +100,7 @@ def places(base: Path) -> dict[str, Path]:
     """Each kind of file and directory that a store has."""
     (history,) = (base / "history").glob("*/*")
     action = Path(Layout(base.parent).action(KEY))
-    (blob,) = (base / "blobs").glob("*/*")
+    (blob,) = (base / "blobs").glob("*")
     top = ["actions", "blobs", "tmp", "history", "statistics", "tools", "ledger", "locks", "CACHEDIR.TAG"]
     below = ["statistics/log", "statistics/lock", "statistics/totals", "tools/of-an-earlier-version"]
     found = {name: base / name for name in (*top, *below)}
@@ -112,14 +112,14 @@ def places(base: Path) -> dict[str, Path]:
         "a directory of blobs": blob.parent,
         "a record of the history": history,
         "the history of an object": history.parent,
-        "v1": base,
+        "v2": base,
     }
 
 
 NAMES = [
     *("actions", "blobs", "tmp", "history", "statistics", "tools", "ledger", "locks", "CACHEDIR.TAG"),
     *("statistics/log", "statistics/lock", "statistics/totals", "tools/of-an-earlier-version", "an action", "a blob"),
-    *("a directory of actions", "a directory of blobs", "a record of the history", "the history of an object", "v1"),
+    *("a directory of actions", "a directory of blobs", "a record of the history", "the history of an object", "v2"),
 ]
 
 

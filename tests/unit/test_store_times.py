@@ -40,7 +40,7 @@ def test_leftovers_of_a_clock_that_was_far_ahead_are_swept(
     store: LocalStore, clock: HandClock, ahead: int, kept: bool
 ) -> None:
     digest = store.put_blob(b"content")
-    tmp = store.root / "v1/tmp"
+    tmp = store.root / "v2/tmp"
     (tmp / "work-dead").mkdir()
     for left in (tmp / "put-dead", tmp / "work-dead/.lock"):
         left.touch()
@@ -83,7 +83,7 @@ def test_a_hit_of_a_clock_that_was_far_ahead_is_not_told(store: LocalStore, cloc
     history, miss = History(store.notes("history")), compiled(clock.now, "-c")
     history.save(miss)
     then = clock.now + 400 * DAY
-    os.utime(store.root / "v1" / History.name(miss), (then, then))
+    os.utime(store.root / "v2" / History.name(miss), (then, then))
     assert history.load("/b/k.o") == miss
 
 

@@ -7,7 +7,6 @@ action names its outputs. A record with missing contents is a miss.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 
 from hipcache.cache.duration import duration
@@ -56,7 +55,6 @@ class Shelf:
         for name in action.stored:
             if name in ran.outputs:
                 content = ran.outputs[name].read()
-                content = zlib.compress(content, 1) if action.policy.compress else content
                 outputs[name] = Digest(digest_bytes(content), len(content)) if ran.why_not else self.keep(content)
         return ActionResult(outputs, ran.text, ran.seconds, ran.named(action.passing))
 

@@ -23,7 +23,7 @@ _LONGEST_ANSWER = 1 << 28
 
 class DirectRecord(NamedTuple):
     """The names in a direct record: its outputs (path, digest), the entries that its units used (is it an
-    action, digest), records of the history (paths below `v1/`), and the other blobs without which it is of no use."""
+    action, digest), records of the history (paths below `v2/`), and the other blobs without which it is of no use."""
 
     outputs: tuple[tuple[str, str], ...]
     uses: tuple[tuple[bool, str], ...]

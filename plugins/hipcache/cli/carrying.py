@@ -33,9 +33,9 @@ from hipcache.store.layout import (
     STATISTICS,
     USE_STEP,
     DamagedEntry,
+    action_name,
     blob_name,
     charge,
-    digests,
     is_sealed,
     pack_action,
     unpack_action,
@@ -52,7 +52,7 @@ def entries(
     store: LocalStore, since: int | None, progress: Progress, only: Container[str] | None = None
 ) -> Iterator[Entry]:
     """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
-    epoch) and the contents that those records name; of them those whose names below `v1/` are in `only`, if it is
+    epoch) and the contents that those records name; of them those whose names below `v2/` are in `only`, if it is
     given. Damaged ones are left out. `progress` is given the number so far. Raises OSError."""
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     times = {tree: dict(_listed(store, tree, only)) for tree in (BLOBS, ACTIONS)}
@@ -84,9 +84,9 @@ def entries(
 
 
 def _listed(store: LocalStore, tree: str, only: Container[str] | None) -> Iterator[tuple[str, int]]:
-    for digest, status in digests(store.confined, tree):
-        if only is None or f"{tree}/{digest[:2]}/{digest[2:]}" in only:
-            yield digest, status.st_mtime_ns
+    for digest, used in store.names(tree).items():
+        if only is None or f"{tree}/{digest}" in only:
+            yield digest, used
 
 
 def _record(reader: LocalStore, name: str) -> bool:
@@ -142,7 +142,7 @@ def _put_blob(store: LocalStore, entry: Entry) -> str:
     if store.blob_size(entry.name) == len(entry.content):
         return THERE
     store.put_blob(entry.content)
-    _date(store, f"{BLOBS}/{entry.name[:2]}/{entry.name[2:]}", entry.used)
+    _date(store, blob_name(entry.name), entry.used)
     return NEW
 
 
@@ -172,7 +172,7 @@ def _put_record(store: LocalStore, entry: Entry) -> str:
         payload = passes.pack(both)
     store.put_record(entry.name, payload)
     if old is None:
-        _date(store, f"{ACTIONS}/{entry.name[:2]}/{entry.name[2:]}", entry.used)
+        _date(store, action_name(entry.name), entry.used)
     return NEW
 
 

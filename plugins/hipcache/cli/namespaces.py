@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -14,9 +13,6 @@ from hipcache.store.layout import (
     DamagedEntry,
     action_name,
     blob_name,
-    digests,
-    open_entry,
-    read_all,
     unpack_action,
 )
 from hipcache.store.local import LocalStore
@@ -27,7 +23,7 @@ _DIGEST = pattern(rb"[0-9a-f]{64}")
 
 
 class AllBut:
-    """Names of entries below `v1/`: all but these."""
+    """Names of entries below `v2/`: all but these."""
 
     def __init__(self, names: set[str]) -> None:
         self._names = names
@@ -60,17 +56,16 @@ class Eviction:
                 gone.add(action_name(name))
                 mine.update(_named(payload))
         self.records = len(gone)
+        # Packs with such a record leave whole: what others have in them is a miss for these.
+        gone |= {pack for pack, _, entries in self._store.packs() if not gone.isdisjoint(entries)}
         return AllBut(gone | set(map(blob_name, mine - others)))
 
 
 def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
-    for name, _ in digests(store.confined, ACTIONS):
-        with suppress(OSError, DamagedEntry):
-            fd = open_entry(store.confined, action_name(name), _MOST)
-            try:
-                yield name, read_all(fd)
-            finally:
-                os.close(fd)
+    for name in store.names(ACTIONS):
+        record = store.get_raw(name)
+        if record is not None:
+            yield name, record
 
 
 def _named(payload: bytes) -> set[str]:

@@ -25,7 +25,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL
-from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name, digests
+from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
 from hipcache.store.local import LocalStore
 
 # The kind in the key of a unit of a link (planners/device_link.py).
@@ -47,7 +47,7 @@ class Build(NamedTuple):
 
 
 class Names(frozenset[str]):
-    """Names of entries below `v1/`; those of memos are all among them."""
+    """Names of entries below `v2/`; those of memos are all among them."""
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (isinstance(name, str) and name.startswith(f"{TOOLS}/"))
@@ -106,6 +106,9 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
         names = _of_others(reader, found) if os.path.lexists(place) else set()
         kept |= names or set()
         unknown += [place] if names is None else []
+    for pack, bases, entries in reader.packs():
+        if not kept.isdisjoint(entries):
+            kept |= {pack, *bases}
     return Used(Names(kept), tuple(unknown))
 
 
@@ -118,7 +121,7 @@ class _Made(NamedTuple):
 
 
 def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
-    for name, _ in digests(reader.confined, ACTIONS):
+    for name in reader.names(ACTIONS):
         payload = reader.get_record(name)
         if payload is not None:
             yield name, payload

@@ -24,7 +24,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
                   (`native/places.c`)
     messages      string: for standard error
     counted       string: what is appended to the log of the statistics
-    history       string: paths below `v1/` of the records that `explain` reads, each followed by NUL; the modification
+    history       string: paths below `v2/` of the records that `explain` reads, each followed by NUL; the modification
                   time of each is the last use
     uses          string: entries that the units would have used, each "a" (action) or "b" (blob) and 32 bytes
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32

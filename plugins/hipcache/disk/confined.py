@@ -1,16 +1,16 @@
-"""Opens what lies in a store. No other module opens, lists, renames or removes a path below STORE/v1.
+"""Opens what lies in a store. No other module opens, lists, renames or removes a path below STORE/v2.
 
 A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files, files with
 a second name. So each name is looked up from a descriptor of STORE, one directory after the other, and no link is
 followed below it; only regular files of limited size are opened, and nothing waits. `native/store.c` does the same in
 C. SECURITY.md has the rules.
 
-A store is as open as its directory v1, which is made private (0700) unless HIPCACHE_UMASK or the setgid bit of STORE
+A store is as open as its directory v2, which is made private (0700) unless HIPCACHE_UMASK or the setgid bit of STORE
 says otherwise. What is made later has the permissions of its directory, whatever the umask of the process. Who may only
 read gets no lock file (0600), as whoever can open one can hold it. What root makes in the store of a user belongs to
 the user.
 
-A `name` is relative to STORE/v1: "actions/ab/cdef...". All methods raise OSError, with the absolute path as its
+A `name` is relative to STORE/v2: "actions/abcdef...". All methods raise OSError, with the absolute path as its
 `filename`; `Strange` where something else than a file of the expected kind is there.
 """
 
@@ -28,7 +28,7 @@ from hipcache.disk.removal import discard_at, discard_unchanged_at, remove_at
 
 T = TypeVar("T")
 
-VERSION = "v1"
+VERSION = "v2"
 
 # Bytes of the largest file of each kind.
 MOST_BLOB, MOST_STATISTICS = shared.MOST_BLOB, shared.MOST_STATISTICS
@@ -45,7 +45,7 @@ class Strange(OSError):
 
 
 class Confined:
-    """The files below `root`/v1. `umask`: that of HIPCACHE_UMASK, None if it is not set."""
+    """The files below `root`/v2. `umask`: that of HIPCACHE_UMASK, None if it is not set."""
 
     def __init__(self, root: str | os.PathLike[str], umask: int | None = None) -> None:
         self.root = os.fspath(root)
@@ -144,8 +144,8 @@ class Confined:
         self._at(name, lambda parent, last: os.rmdir(last, dir_fd=parent))
 
     def make(self, names: tuple[str, ...]) -> None:
-        """Create STORE, v1 and the directories `names` if they are missing. A link in the place of one is removed, but
-        not one that STORE/v1 itself is."""
+        """Create STORE, v2 and the directories `names` if they are missing. A link in the place of one is removed, but
+        not one that STORE/v2 itself is."""
         if not os.path.isdir(self.root):
             os.makedirs(os.path.dirname(self.root) or "/", exist_ok=True)
             try:
@@ -223,7 +223,7 @@ class Confined:
         return self._at(directory, discard)
 
     def open_base(self) -> int:
-        """A descriptor of STORE/v1."""
+        """A descriptor of STORE/v2."""
         return self._directory([])
 
     def _at(self, name: str, action: Callable[[int, str], T]) -> T:
@@ -292,7 +292,7 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
 
 
 class Steady(Confined):
-    """The same for many names in a row: the directories just below STORE/v1 are looked up once.
+    """The same for many names in a row: the directories just below STORE/v2 are looked up once.
 
     A put of one entry is some 45 calls of the kernel, and most of them look up the directories of a name anew. Who
     holds one open still writes into it when another process has moved it away: so this is for as long as nobody may, or

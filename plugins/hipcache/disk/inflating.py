@@ -8,6 +8,8 @@ import zlib
 from typing import Any
 
 MOST = 64 << 20
+# The level for actions, which packs compress (`store/packs`): in what zlib has made smaller, these find nothing.
+STORED = 0
 
 
 def inflate(packed: bytes, most: int = MOST) -> bytes:
@@ -19,8 +21,8 @@ def inflate(packed: bytes, most: int = MOST) -> bytes:
     return content
 
 
-def pack_json(value: object) -> bytes:
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
+def pack_json(value: object, level: int = STORED) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogateescape"), level)
 
 
 def unpack_json(packed: bytes) -> Any:

@@ -3,7 +3,7 @@
 One byte of one file is one lock, so any number of keys needs no lock files and leaves none behind. The kernel drops a
 lock when the last descriptor of that open file is closed, that is also when the process is killed. But not when it is
 stopped (Ctrl-Z in another terminal), and who waits for that one must not wait for ever. So the file's content tells
-who locked a byte last: a table of 4096 rows (`byte u64, process id u64`, little-endian), the row chosen by the byte.
+who locked a byte last: a table of 256 rows (`byte u64, process id u64`, little-endian), the row chosen by the byte.
 Two keys that share a row overwrite each other, then a stopped holder may go unseen: rare, and it ends with the stop.
 
 Who may open the file can hold each lock, and also a lock for reading keeps others out. So who may only read a store
@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 _HOLDER = struct.Struct("<QQ")
-_ROWS = 4096
+_ROWS = 256
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02  # seconds
 _CHECK = 1.0  # seconds until the lock is first checked for a stopped holder, and between such checks
 _UNKNOWN = 5.0  # seconds to wait for a holder that has not written its row

@@ -73,7 +73,7 @@ class Made:
 
     def pack(self) -> bytes:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
-        return pack_json({**lists, "read": self.read, "names": self.names})
+        return pack_json({**lists, "read": self.read, "names": self.names}, level=1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Made:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.disk.inflating import inflate
 from hipcache.model import Action, End, File, Held, Literal, Lost, Output
 from hipcache.storage import ContentStore
 from hipcache.values import dataclass
-
-# No object is larger; a record of noise may claim it.
-_MOST = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -33,8 +28,6 @@ class Contents:
         if end and source.name in end.held:
             return end.held[source.name]
         content = self.contents.read(end.result.outputs[source.name].hash) if end and self._is_stored(source) else None
-        if end and content is not None and end.bound.action.policy.compress:
-            content = _inflated(content)
         if content is None:
             raise Lost({source.action})
         return Held(content=content)
@@ -53,10 +46,3 @@ class Contents:
     def _end(self, name: str) -> End | None:
         source = dict(self.action.inputs)[name]
         return self.ends.get(source.action) if isinstance(source, Output) else None
-
-
-def _inflated(content: bytes) -> bytes | None:
-    try:
-        return inflate(content, _MOST)
-    except zlib.error:
-        return None

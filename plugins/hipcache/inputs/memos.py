@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
-from hipcache.disk.inflating import inflate
+from hipcache.disk.inflating import STORED, inflate
 from hipcache.values import dataclass
 
 MOST = 16 << 20
@@ -24,7 +24,7 @@ class Memos:
 
 
 def of_actions(get: Callable[[str], bytes | None], put: Callable[[str, bytes], None]) -> Memos:
-    """Those in a store, compressed."""
+    """Those in a store."""
 
     def load(key: str) -> bytes | None:
         packed = get(key)
@@ -32,4 +32,4 @@ def of_actions(get: Callable[[str], bytes | None], put: Callable[[str, bytes], N
             return inflate(packed, MOST) if packed else None
         return None
 
-    return Memos(load, lambda key, memo: put(key, zlib.compress(memo, 1)))
+    return Memos(load, lambda key, memo: put(key, zlib.compress(memo, STORED)))

@@ -1,10 +1,16 @@
 """Read sets: what a pass read and looked for, as it is kept in the store.
 
-Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
+Format of a read set (a blob of the store, shared by passes that read the same files): the length of a JSON text (4
+bytes, little-endian), that text, and digests of 32 bytes, in the order in which the text speaks of them
 
-    {"files": [[path, digest, status or null, system, bare, code, [value, ...]], ...], "absent": [path, ...],
-     "present": [path, ...], "alike": [[path, path], ...], "besides": [[path, digest, status or null], ...],
+    {"files": [[path, status or null, system, number of texts, [value, ...]], ...], "absent": [path, ...],
+     "present": [path, ...], "alike": [[path, path], ...], "besides": [[path, status or null], ...],
      "links": [[path, text], ...], "epoch": text}
+
+Of each file comes its digest, and those of its bare text and its outline if it has them. Of "files", "absent" and
+"present", a path is the number of characters of the one before that it begins with, and the others: [12,
+"hip_runtime.h"]. Nothing is compressed: packs do that, and find the same digests and paths in direct records, and in
+read sets of other sources.
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -12,12 +18,12 @@ HIPCACHE_BASEDIR with a mark in its place.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hipcache.disk.change_times import keeps_change_time
-from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.disk.reach import may_read
 from hipcache.inputs.keys import digest_file
 from hipcache.values import dataclass
@@ -107,40 +113,69 @@ class ReadSet:
     epoch: str = ""
 
     def pack(self) -> bytes:
+        paths = _shortened(f.path for f in self.files)
         data = {
-            "files": [[f.path, f.digest, f.status, f.system, f.bare, f.code, f.values] for f in self.files],
-            "absent": self.absent,
-            "present": self.present,
+            "files": [
+                [path, f.status, f.system, bool(f.bare) + bool(f.code), f.values]
+                for path, f in zip(paths, self.files, strict=True)
+            ],
+            "absent": _shortened(self.absent),
+            "present": _shortened(self.present),
             "alike": self.alike,
-            "besides": [[f.path, f.digest, f.status] for f in self.besides],
+            "besides": [[f.path, f.status] for f in self.besides],
             "links": self.links,
             "epoch": self.epoch,
         }
-        return pack_json(data)
+        text = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
+        digests = [*(f.digest + f.bare + f.code for f in self.files), *(f.digest for f in self.besides)]
+        return len(text).to_bytes(4, "little") + text + bytes.fromhex("".join(digests))
 
     @classmethod
     def unpack(cls, packed: bytes) -> ReadSet:
         """Raises ValueError for anything that `pack` did not write."""
         try:
-            data = unpack_json(packed)
+            end = 4 + int.from_bytes(packed[:4], "little")
+            data = json.loads(packed[4:end].decode("utf-8", "surrogateescape"))
+            digests = (packed[at : at + 32].hex() for at in range(end, len(packed) + 1, 32))
+            paths = _whole(row[0] for row in data["files"])
             files = tuple(
-                ReadFile(path, digest, _lasting(status), system, *_texts(*texts))
-                for path, digest, status, system, *texts in data["files"]
+                ReadFile(path, next(digests), _lasting(status), system, *_texts(digests, texts), tuple(values))
+                for path, (_, status, system, texts, values) in zip(paths, data["files"], strict=True)
             )
             alike = tuple((path, first) for path, first in data["alike"])
-            besides = tuple(OtherFile(path, digest, _lasting(status)) for path, digest, status in data["besides"])
+            besides = tuple(OtherFile(path, next(digests), _lasting(status)) for path, status in data["besides"])
             links = tuple((path, text) for path, text in data["links"])
             epoch = data["epoch"]
             if not isinstance(epoch, str):
                 raise TypeError(epoch)
-            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
-        except (KeyError, TypeError) as error:
+            if next(digests):
+                raise ValueError("a digest is cut, or of no file")
+            absent, present = tuple(_whole(data["absent"])), tuple(_whole(data["present"]))
+            return cls(files, absent, present, alike, besides, links, epoch)
+        except (KeyError, TypeError, RuntimeError, RecursionError, StopIteration) as error:
             raise ValueError(f"not a read set: {error}") from error
 
 
-def _texts(bare: str, code: str = "", values: Sequence[str] = ()) -> tuple[str, str, tuple[str, ...]]:
-    """Of a read set. hipcache 1.0.0 kept no outlines."""
-    return bare, code, tuple(values)
+def _texts(digests: Iterator[str], number: int) -> tuple[str, str]:
+    """`bare` and `code`: the second is of no file without the first."""
+    return next(digests) if number else "", next(digests) if number > 1 else ""
+
+
+def _shortened(paths: Iterable[str]) -> list[tuple[int, str]]:
+    found, shared = list[tuple[int, str]](), ""
+    for path in paths:
+        while not path.startswith(shared):
+            shared = shared[: shared.rfind("/", 0, -1) + 1]
+        found.append((len(shared), path[len(shared) :]))
+        shared = path[: path.rfind("/") + 1]
+    return found
+
+
+def _whole(paths: Iterable[tuple[int, str]]) -> Iterator[str]:
+    before = ""
+    for shared, rest in paths:
+        before = before[:shared] + rest
+        yield before
 
 
 def _lasting(status: Sequence[int] | None) -> Status | None:

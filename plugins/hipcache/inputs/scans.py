@@ -4,7 +4,7 @@ digests).
 To read, hash and scan its headers takes longer than all else that hipcache does for a compile; so the first one that
 meets a header does it. A status stands for the content only if it was old enough when the content was read.
 
-Format of a record, one for each directory of files: zlib-compressed JSON {name: [status, own, digest, scan], ...}, a
+Format of a record, one for each directory of files: JSON in zlib's format {name: [status, own, digest, scan], ...}, a
 scan as the list of its fields.
 """
 

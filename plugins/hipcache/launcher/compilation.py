@@ -65,11 +65,12 @@ def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> 
 def _remember(
     engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
 ) -> None:
-    """Everything is written and counted: store the direct record, or say why not."""
+    """Everything is written and counted: store the direct record, or say why not; and pack what was stored."""
     try:
         why = _recorded(engine, provenance, done, call, terminal=terminal)
         for one in done:
             telling.indirect(call.config, one.record, why)
+        engine.store.pack()
     except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
 

@@ -73,15 +73,14 @@ class Diagnostics(Enum):
 
 @dataclass(frozen=True)
 class Policy:
-    """`slot`: does it count as a running compiler? `run`: False if it is only looked up. `compress`: store its contents
-    compressed (no user gets them)? `remote`: is it worth running on another machine, and does its output depend only on
-    its inputs and its tool? `assembles`: does it compile bitcode, whose inline assembly may read other files?"""
+    """`slot`: does it count as a running compiler? `run`: False if it is only looked up. `remote`: is it
+    worth running on another machine, and does its output depend only on its inputs and its tool? `assembles`: does it
+    compile bitcode, whose inline assembly may read other files?"""
 
     cache: Cache = Cache.CONTENT
     diagnostics: Diagnostics = Diagnostics.KEPT
     slot: bool = True
     run: bool = True
-    compress: bool = False
     remote: bool = False
     assembles: bool = False
 

@@ -19,7 +19,7 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 10
+_INTERFACE = 11
 _NO_MEMORY = 8
 # Why there is no list of what a pass looked at.
 _WHY = {
@@ -73,6 +73,14 @@ def load() -> ctypes.CDLL:
     if _interface(library) != _INTERFACE:
         raise LibraryError("the native library does not match these sources", _HINT)
     return library
+
+
+def reads_packs() -> bool:
+    """Does the launcher? Then packs are of use."""
+    try:
+        return bool(load().hipcache_reads_packs())
+    except LibraryError:
+        return False
 
 
 @cache

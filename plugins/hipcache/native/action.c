@@ -15,22 +15,22 @@ static const char CLAIMED[] = "{\"claim\":true}";
 bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload) {
     uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
     char name[ENTRY_NAME_BYTES];
-    struct stat status;
-    const int fd = store_entry_name(name, "actions", key) ? store_open(of->store, name, O_RDONLY, most, &status) : -1;
-    if (fd < 0)
+    const size_t start = content->size, prefix = start + sizeof ACTION_DOMAIN + HEX_BYTES;
+    /* The payload goes where it is hashed, behind domain and key; these then take the place of the header. */
+    if (!store_entry_name(name, "actions", key) || !make_room(content, prefix - start))
         return false;
-    bool good = status.st_size > HEADER_BYTES && read(fd, header, HEADER_BYTES) == HEADER_BYTES &&
-                memcmp(header, seal_magic(of->secret), MAGIC_BYTES) == 0;
-    append(content, ACTION_DOMAIN, sizeof ACTION_DOMAIN), append(content, key, HEX_BYTES);
-    const size_t prefix = content->size, size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
-    good = good && make_room(content, size) && read(fd, content->at + prefix, size) == (ssize_t)size;
-    close(fd);
-    if (!good)
+    content->size = prefix - HEADER_BYTES;
+    if (!entry_read(of->store, name, most, content) || content->size <= prefix) {
+        content->size = start;
         return false;
-    content->size += size;
-    seal_digest(of->secret, content->at, content->size, digest);
-    *payload = LENT(content->at + prefix, size);
-    return memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0;
+    }
+    memcpy(header, content->at + prefix - HEADER_BYTES, HEADER_BYTES);
+    memcpy(content->at + start, ACTION_DOMAIN, sizeof ACTION_DOMAIN);
+    memcpy(content->at + prefix - HEX_BYTES, key, HEX_BYTES);
+    seal_digest(of->secret, content->at + start, content->size - start, digest);
+    *payload = LENT(content->at + prefix, content->size - prefix);
+    return memcmp(header, seal_magic(of->secret), MAGIC_BYTES) == 0 &&
+           memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0;
 }
 
 bool action_write(const record *of, const char *key, const bytes *content) {

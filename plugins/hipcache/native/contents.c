@@ -278,7 +278,7 @@ bool system_contents_hold(record *found) {
     bytes contents = {0}, claim = {0};
     survey of;
     bool good = blob_name(blob, found->system_contents.at) &&
-                read_blob(found->store, blob, found->system_contents.at, &contents);
+                read_blob(found->store, blob, found->system_contents.at, MOST_LIST, &contents);
     survey_begin(&of, found, contents, true, room, sizeof room);
     if ((good = good && surveyed(&of, found->system_watched, found->new_system))) {
         system_claim(found, found->new_system, &claim);

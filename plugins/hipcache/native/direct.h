@@ -31,6 +31,8 @@ typedef struct {
 /* Bytes that somebody else holds. */
 #define LENT(at, size) ((bytes){(at), (size), 0, true, false})
 
+enum { MOST_LIST = 16 << 20 }; /* bytes of a list of paths; 1,000 headers take 25 KB */
+
 bool make_room(bytes *text, size_t size); /* for so many more */
 void append(bytes *text, const void *more, size_t size);
 void release(bytes *text);
@@ -39,7 +41,7 @@ void hexadecimal(const uint8_t *content, size_t size, char *text);
 
 /* One compile that is asked for. `argv` and `environ` end with NULL. */
 typedef struct {
-    const char *store;     /* absolute path, without /v1 */
+    const char *store;     /* absolute path, without /v2 */
     const char *directory; /* the working directory */
     char *const *argv;     /* as typed, the compiler first */
     char *const *environ;
@@ -56,7 +58,7 @@ typedef struct {
     bytes system, system_list, system_contents, rules;
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
-    int store;            /* descriptor of STORE/v1 (store.h), or -1 */
+    int store;            /* descriptor of STORE/v2 (store.h), or -1 */
     char key[2 * DIGEST_BYTES + 1], name[ENTRY_NAME_BYTES]; /* of the record itself */
     const uint8_t *secret; /* as in `request` */
     const char *base;      /* of a record for every checkout; else NULL */
@@ -106,6 +108,11 @@ void claim_keep(const record *of, bytes claim);
 bool note_read(const record *of, bytes about, bytes *content, bytes *payload);
 void note_keep(const record *of, bytes about, const void *payload, size_t size);
 
+/* pack.c: entries ("actions/...", "blobs/...", as of `store_entry_name`) in files of their own or in packs. */
+bool entry_status(int store, const char *name, struct stat *found); /* size of the entry, times of its file */
+bool entry_read(int store, const char *name, off_t most, bytes *content); /* appends it; unchecked */
+void entry_touch(int store, const char *name);
+
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
 resident_answer resident_ask(record *found);
@@ -127,7 +134,8 @@ bool has_temporary_directory(const request *asked);
 /* `name`: of a blob in `store`, of that size; `runs`: will it be made executable? As for `write_whole`, not everywhere. */
 bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
                   bool runs);
-bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
+/* Appends it. */
+bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], off_t most, bytes *content);
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 /* A dependency file; not where the one that is there is to stay (hard links, another mode), as clang writes into it. */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);

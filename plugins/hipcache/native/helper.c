@@ -229,7 +229,7 @@ static char answer_of(int fd, int64_t end, bytes *text) {
 static bool is_down(const request *asked) {
     char path[PATH_MAX];
     struct stat found;
-    return snprintf(path, PATH_MAX, "%s/v1/remote/down", asked->store) >= PATH_MAX ||
+    return snprintf(path, PATH_MAX, "%s/v2/remote/down", asked->store) >= PATH_MAX ||
            (stat(path, &found) == 0 && llabs((long long)time(NULL) - found.st_mtime) < REMOTE_DOWN);
 }
 

@@ -152,7 +152,7 @@ static bool places_are_free(const request *asked, const record *found) {
 bool direct_system_holds(record *found) {
     char blob[ENTRY_NAME_BYTES];
     return blob_name(blob, found->system_list.at) &&
-           read_blob(found->store, blob, found->system_list.at, &found->system_watched) &&
+           read_blob(found->store, blob, found->system_list.at, MOST_LIST, &found->system_watched) &&
            (system_holds(found->system_watched, found->system) || system_contents_hold(found));
 }
 
@@ -163,7 +163,7 @@ static bool blobs_are_there(const record *found) {
     delivery one;
     one.base = found->base;
     for (bytes rest = found->outputs; rest.size;)
-        if (!take_output(&rest, &one) || !blob_name(blob, one.blob.at) || !store_status(found->store, blob, &status) ||
+        if (!take_output(&rest, &one) || !blob_name(blob, one.blob.at) || !entry_status(found->store, blob, &status) ||
             (uint64_t)status.st_size != one.size)
             return false;
     return true;
@@ -281,16 +281,16 @@ void direct_count(const request *asked, record *found) {
         if (at + size < found->history.size && is_history_name(one))
             store_touch(found->store, one);
     }
-    if (!renewed && (!store_status(found->store, found->name, &status) || use_is_noted(&status)))
+    if (!renewed && (!entry_status(found->store, found->name, &status) || use_is_noted(&status)))
         return;
-    store_touch(found->store, found->name);
+    entry_touch(found->store, found->name);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
         const bool action = found->uses.at[at] == 'a';
         hexadecimal(found->uses.at + at + 1, DIGEST_BYTES, digits);
         if (action)
             seal_name(asked->secret, digits);
         if (store_entry_name(name, action ? "actions" : "blobs", digits))
-            store_touch(found->store, name);
+            entry_touch(found->store, name);
     }
 }
 

@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 /* The version of these functions: __init__.py takes no others. */
-int hipcache_interface(void) { return 10; }
+int hipcache_interface(void) { return 11; }
+
+/* Has the launcher beside it zstd, and so reads packs? */
+int hipcache_reads_packs(void) { return READS_PACKS; }
 
 /* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the dependency file's content) and
  * `counted` (what the statistics got) are the caller's to free. */

@@ -18,8 +18,6 @@
 /* Seconds after which a use is noted again, for the store's bound: at each hit it would cost as much as the look-up. */
 enum { USE_STEP = 3600 };
 
-enum { MOST_LIST = 16 << 20 }; /* bytes of a list of paths; 1,000 headers take 25 KB */
-
 /* A file that may not be written is the compiler's affair, which fails. */
 bool is_plain_file_or_absent(const char *path) {
     struct stat found;
@@ -95,6 +93,15 @@ static bool finish(int fd, bool good, const char *temporary, const char *destina
     return good;
 }
 
+static bool write_file(const char *destination, const uint8_t *content, size_t size, bool runs) {
+    char temporary[PATH_MAX];
+    const int target = create_beside(destination, temporary);
+    if (target < 0)
+        return false;
+    reserve(target, destination, size);
+    return finish(target, !shows(target, destination, runs) && write_all(target, content, size), temporary, destination);
+}
+
 /* A file that is read, and copied to `target` meanwhile (unless that is -1). */
 typedef struct {
     int from, target;
@@ -123,6 +130,16 @@ bool use_is_noted(const struct stat *entry) {
     return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP;
 }
 
+/* Of a pack there is no file to copy. */
+static bool deliver_packed(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size,
+                           const char *destination, bool runs) {
+    bytes content = {0};
+    const bool good = read_blob(store, name, digest, MOST_BLOB, &content) && content.size == size &&
+                      write_file(destination, content.at, content.size, runs);
+    release(&content);
+    return good;
+}
+
 /* The bytes are hashed as they are written, or where the file system shares the blocks, in the new file: a store's file
  * may change at any time without its times showing it, through a mapping of memory. */
 bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
@@ -132,7 +149,7 @@ bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES
     struct stat status;
     const int from = store_open(store, name, O_RDONLY, MOST_BLOB, &status);
     if (from < 0)
-        return false;
+        return deliver_packed(store, name, digest, size, destination, runs);
     bool good = (uint64_t)status.st_size == size;
     const int target = good ? create_beside(destination, temporary) : -1;
     if (target < 0) {
@@ -159,30 +176,17 @@ bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES
     return good;
 }
 
-bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], bytes *content) {
+bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], off_t most, bytes *content) {
     uint8_t found[DIGEST_BYTES];
-    struct stat status;
     const size_t before = content->size;
-    const int from = store_open(store, name, O_RDONLY, MOST_LIST, &status);
-    if (from < 0)
+    if (!entry_read(store, name, most, content))
         return false;
-    const size_t size = (size_t)status.st_size;
-    const bool good = make_room(content, size) && read(from, content->at + before, size) == (ssize_t)size;
-    close(from);
-    if (!good)
-        return false;
-    content->size += size;
-    blake3(content->at + before, size, found);
+    blake3(content->at + before, content->size - before, found);
     return memcmp(found, digest, DIGEST_BYTES) == 0;
 }
 
 bool write_whole(const char *destination, const uint8_t *content, size_t size) {
-    char temporary[PATH_MAX];
-    const int target = create_beside(destination, temporary);
-    if (target < 0)
-        return false;
-    reserve(target, destination, size);
-    return finish(target, !shows(target, destination, false) && write_all(target, content, size), temporary, destination);
+    return write_file(destination, content, size, false);
 }
 
 bool make_executable(const char *path) {

@@ -26,7 +26,7 @@ int store_base(const char *store) {
     const int root = open(store, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return -1;
-    const int base = openat(root, "v1", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int base = openat(root, "v2", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     close(root);
     return base;
 }
@@ -88,7 +88,7 @@ static int open_parent(int base, const char *name, const char **last) {
     return open_beneath(base, directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 }
 
-/* As open as STORE/v1; but who may only read gets no lock file, as whoever can open it can hold it. */
+/* As open as STORE/v2; but who may only read gets no lock file, as whoever can open it can hold it. */
 static mode_t mode_in(const struct stat *whole, const char *name) {
     const mode_t mode = (whole->st_mode & 0666) | 0600, writers = mode & 0222;
     return strcmp(name, "statistics/lock") == 0 ? writers | writers << 1 : mode;
@@ -202,5 +202,5 @@ bool store_unlink(int base, const char *name) {
 bool store_entry_name(char name[ENTRY_NAME_BYTES], const char *kind, const char *digits) {
     if (strspn(digits, "0123456789abcdef") != 64 || digits[64] != 0)
         return false;
-    return snprintf(name, ENTRY_NAME_BYTES, "%s/%.2s/%s", kind, digits, digits + 2) < ENTRY_NAME_BYTES;
+    return snprintf(name, ENTRY_NAME_BYTES, "%s/%s", kind, digits) < ENTRY_NAME_BYTES;
 }

@@ -1,10 +1,10 @@
 /* Opens what lies in a store. Nothing else in C opens, looks at, renames or removes a file of the store by its path.
  *
  * A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files. So names
- * are looked up from a descriptor of STORE/v1, no link is followed below STORE, and only regular files of limited size
+ * are looked up from a descriptor of STORE/v2, no link is followed below STORE, and only regular files of limited size
  * are opened. SECURITY.md has the rules, confined.py does the same for Python.
  *
- * A `name` is relative to STORE/v1, without empty parts, "." and "..": "statistics/log". */
+ * A `name` is relative to STORE/v2, without empty parts, "." and "..": "statistics/log". */
 #ifndef HIPCACHE_STORE_H
 #define HIPCACHE_STORE_H
 
@@ -17,12 +17,12 @@
 
 enum { ENTRY_NAME_BYTES = 96 };
 
-/* A descriptor of STORE/v1, for the functions below and for close(2); -1 if there is none. */
+/* A descriptor of STORE/v2, for the functions below and for close(2); -1 if there is none. */
 int store_base(const char *store);
 
 /* A regular file of at most `most` bytes, opened without waiting; -1 if it is anything else. `flags`: O_RDONLY, or
  * O_WRONLY or O_RDWR with O_APPEND and O_CREAT; what is written in place has no second name. `found`: its status, may be
- * NULL. A new file has the permissions of STORE/v1, less those to execute. */
+ * NULL. A new file has the permissions of STORE/v2, less those to execute. */
 int store_open(int base, const char *name, int flags, off_t most, struct stat *found);
 
 /* A file that was not there, to be written. */

@@ -199,7 +199,7 @@ class DeviceCode:
             inputs=inputs,
             outputs=(OBJECT,),
             # A worker may answer a GPU's code alone, and with LTO this ends in bitcode.
-            policy=Policy(compress=not passing, remote=not self.unit.by_lto, assembles=True),
+            policy=Policy(remote=not self.unit.by_lto, assembles=True),
             missing=_LOST,
             turn=self.turn,
             passing=passing,

@@ -7,7 +7,7 @@ and otherwise asks the tool again.
 An answer names programs to run. So hipcache uses only answers that the same user has stored: in a shared store each
 user asks the tool.
 
-Format of an answer (an action of the store): zlib-compressed JSON
+Format of an answer (an action of the store): JSON in zlib's format
 `{"text": str, "looked": [[how, path, signature], ...]}`.
 """
 

@@ -12,7 +12,7 @@ it came to, "told": as above}, or {"wrong": [text, hint]}, after empty lines. {"
 "sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is
 told.
 
-Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
+Whatever goes wrong costs the timeout and SILENCE seconds once; then `v2/remote/down` is there, with the name of the
 build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all. A helper that only stood still (a
 machine that slept or swapped, Ctrl-Z) is left alone for MOMENT seconds: then the file has STILL before that name, and
 is as old as if only these were left, so that the native program needs to know one bound. The next good answer removes

@@ -1,6 +1,6 @@
 """What is to be uploaded: a queue on disk, in the store, so that a build that ends at once loses nothing.
 
-`v1/remote/` has a file for each compile that has stored something, `item-NANOSECONDS-DESTINATION-RANDOM`, put there by
+`v2/remote/` has a file for each compile that has stored something, `item-NANOSECONDS-DESTINATION-RANDOM`, put there by
 rename. Users of one store may name different remotes at the same time, or another one from now on, while a helper of
 the one before still lives: a helper takes what is for its own destination (see `place`), and removes what is for
 another and older than seven days. Files of earlier versions have no DESTINATION, and are anybody's. Each is JSON

@@ -18,7 +18,7 @@ from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.settings import NO_EXECUTOR
 from hipcache.store import access, seal, space
 from hipcache.store.faults import HINTS
-from hipcache.store.layout import ACTIONS, BLOBS, Layout
+from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
 from hipcache.values import dataclass
 
 # kind -> its consequence.
@@ -130,7 +130,7 @@ def of_store(settings: Config) -> Iterator[Condition]:
             return
     divided = access.divided(Confined(settings.dir))
     if divided:
-        message = f"in store '{place}' nothing can be moved from 'v1/tmp' to 'v1/{divided}': one of them is a mount"
+        message = f"in store '{place}' nothing can be moved from 'v2/tmp' to 'v2/{divided}': one of them is a mount"
         yield Condition("store_divided", message, _NO_MOUNT, place)
 
 
@@ -172,7 +172,7 @@ def owned_by_others(settings: Config) -> str:
     layout = Layout(settings.dir)
     found = {path: _owner(path) for path in (layout.root, layout.base, layout.tmp, layout.blobs, layout.actions)}
     confined = Confined(settings.dir)
-    for directory in (BLOBS, ACTIONS):
+    for directory in (BLOBS, ACTIONS, PACKS):
         with suppress(OSError):
             for name, status in sorted(confined.listing(directory)):
                 found[confined.path(f"{directory}/{name}")] = status.st_uid

@@ -1,6 +1,6 @@
 """The history: the last compile of each object, with all inputs of its units, to explain why the next one misses.
 
-A directory for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path, with a
+A directory for each object in `<HIPCACHE_DIR>/v2/history/`, named by the digest of the object's absolute path, with a
 file for each of its last commands, named by the digest of that (and of the namespace and key). A command that failed or
 was left to the compiler has another file, with ".left" behind the digest: what it was made from before stays. Replaced
 by rename; a file that does not read counts as none. The modification time is the compile's: a direct hit sets it, and
@@ -76,7 +76,7 @@ class History:
 
     @staticmethod
     def name(record: Record) -> str:
-        """The path of the record, below `v1/`."""
+        """The path of the record, below `v2/`."""
         return f"history/{_place(record)}"
 
     def save(self, record: Record) -> bool:
@@ -85,7 +85,7 @@ class History:
         for name in ("namespace", "key"):
             if not data[name]:
                 del data[name]
-        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}), when=record.when):
+        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}, level=1), when=record.when):
             return False
         kind = [
             (used, name)

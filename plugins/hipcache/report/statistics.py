@@ -1,6 +1,6 @@
 """The statistics of all compiles of all processes: one short line for each compile.
 
-Everything is in `<HIPCACHE_DIR>/v1/statistics/`:
+Everything is in `<HIPCACHE_DIR>/v2/statistics/`:
 
     lock        empty; held shared to append or read, exclusively to fold. Its modification time is that of the
                 first compile.

@@ -1,7 +1,7 @@
 """The store over time: what it held whenever all of it was counted, and what compiles had come to by then.
 
 Whoever counts the entries of a store (once a day, when its limit is met, in `gc` and `clear`) adds one line to
-`<HIPCACHE_DIR>/v1/statistics/sizes`. No hit and no other compile does anything for it; the statistics that are read for
+`<HIPCACHE_DIR>/v2/statistics/sizes`. No hit and no other compile does anything for it; the statistics that are read for
 a line take up to 0.3 s, just before their log is folded.
 
     sizes  = *( LF crc TAB seconds TAB bytes TAB entries TAB limit 5( TAB number ) LF )

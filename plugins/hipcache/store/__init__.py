@@ -79,6 +79,10 @@ class Store(Protocol):
         opened: if it still is that, the content is not checked again."""
         ...
 
+    def pack(self) -> None:
+        """A compile has ended: keep together what was put. Costs no entry, and raises nothing."""
+        ...
+
     def lock(self, key: str, *, wait: bool = True) -> AbstractContextManager[bool | None]:
         """Hold `key` against all other threads and processes while they would do the same work.
 

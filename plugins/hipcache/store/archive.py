@@ -1,7 +1,7 @@
 """An archive of entries of a store: a file that `hipcache export` writes, and `hipcache import` reads.
 
-It is a POSIX tar (ustar), packed by zstd or gzip, so that everybody can look into it; each member is an entry as it
-lies in a store (layout.py), under the same name:
+It is a POSIX tar (ustar), packed by zstd or gzip, so that everybody can look into it; each member is an entry as in
+a file of its own in a store (layout.py), under the name that it had in stores of version 1:
 
     v1/blobs/DI/GEST...     contents first, so that no record of a cut archive names one that is missing
     v1/actions/KE/Y...      records
@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from hipcache.disk.atomic import naming
-from hipcache.disk.confined import VERSION
 from hipcache.errors import HipcacheError
 from hipcache.patterns import pattern
 from hipcache.store.layout import ACTIONS, BLOBS, HEADER_BYTES, random_name
 
 # Bytes of a content that travels, as with a remote, and of a record: each is held in memory.
 MOST_CONTENT, MOST_RECORD = 256 << 20, 16 << 20
+VERSION = "v1"
 ZSTD, GZIP = ".tar.zst", ".tar.gz"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ZSTD, b"\x1f\x8b": GZIP}
 _NAME = pattern(rf"{VERSION}/({BLOBS}|{ACTIONS})/([0-9a-f]{{2}})/([0-9a-f]{{62}})")

@@ -1,7 +1,7 @@
 """The files of a store that count: put whole, read, touched and removed, and each time the ledger is kept right.
 
 An entry is written to a file of its own in tmp/, and renamed to its name under the ledger's lock (ledger.py has the
-order of steps); several that are put together, under one. A name is that of `confined`: "blobs/ab/cdef...".
+order of steps); several that are put together, under one. A name is that of `confined`: "blobs/abcdef...".
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.disk.confined import Confined, Steady
-from hipcache.store import scratch
-from hipcache.store.layout import TMP, DamagedEntry, charge, make, open_entry, random_name, write_all
+from hipcache.disk.hashing import blake3
+from hipcache.store import packs, scratch
+from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
 from hipcache.store.ledger import Book, Ledger
+from hipcache.store.packs import Packs, is_packed
 
 T = TypeVar("T")
+# The use of a pack is noted once in so many nanoseconds: a compile reads a dozen entries of one.
+_NOTED = 60 * 10**9
 
 
 class Entries:
@@ -26,41 +30,82 @@ class Entries:
     def __init__(self, confined: Confined, ledger: Ledger, clock: Callable[[], float], *, read_only: bool) -> None:
         self.confined = confined
         self.read_only = read_only
+        self.packs = Packs(confined)
         self._ledger = ledger
         self._clock = clock
+        self._packs_of: dict[int, str] = {}
+        self._noted: dict[str, int] = {}
 
     @contextmanager
     def opened(self, name: str, most: int) -> Iterator[int | None]:
-        """Open an entry to read, None if there is none. DamagedEntry ends here: the entry is removed."""
+        """Open an entry to read, None if there is none. DamagedEntry ends here: the entry is removed, or its pack."""
+        fd, pack = None, None
         try:
             fd = open_entry(self.confined, name, most)
         except OSError:
-            fd = None
+            with suppress(OSError):
+                fd, pack = self._unpacked(name, most)
         except DamagedEntry:
             self._drop(name, None)
-            fd = None
         try:
             yield fd
         except DamagedEntry:
-            self._drop(name, fd)
+            if pack is None:
+                self._drop(name, fd)
+            else:
+                self._drop(pack, None)
         finally:
             if fd is not None:
+                self._packs_of.pop(fd, None)
                 os.close(fd)
 
+    def _unpacked(self, name: str, most: int) -> tuple[int | None, str | None]:
+        """A file in memory with the entry's content, and the pack that it is from. What others can write there, they
+        can write here. Raises OSError."""
+        place = self.packs.find(name) if is_packed(name) else None
+        if place is None or place.size > most:
+            return None, None
+        status = self.confined.status(place.pack)
+        try:
+            content = self.packs.read(place)
+        except DamagedEntry:
+            self._drop(place.pack, None)
+            return None, None
+        fd = os.memfd_create("hipcache")
+        mine = status.st_uid in (os.geteuid(), 0)
+        os.fchmod(fd, status.st_mode & 0o777 if mine else 0o666)
+        write_all(fd, content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        self._packs_of[fd] = place.pack
+        return fd, place.pack
+
     def size(self, name: str) -> int | None:
-        """The size of the regular file `name`, None if there is none."""
-        return _size(self.confined, name)
+        """The size of the entry `name`, None if there is none."""
+        return self._size(self.confined, name)
 
     def sizes(self, names: Iterable[str]) -> dict[str, int | None]:
         """The same for several."""
         with Steady(self.confined) as confined:
-            return {name: _size(confined, name) for name in names}
+            return {name: self._size(confined, name) for name in names}
+
+    def _size(self, confined: Confined, name: str) -> int | None:
+        size = _size(confined, name)
+        place = self.packs.find(name) if size is None and is_packed(name) else None
+        return place.size if place else size
 
     def touch(self, entry: int | str) -> bool:
         """Note a use of an open or named entry, if we may. False if there is no such file (any more)."""
         if self.read_only:
             return True
         now = int(self._clock() * 1e9)
+        pack = self._packs_of.get(entry) if isinstance(entry, int) else None
+        if pack is not None:
+            if now - self._noted.get(pack, 0) < _NOTED:
+                return True
+            self._noted[pack] = now
+            entry = pack
+            # Behind it, so that no base is older than what needs it.
+            return all(self.touch(one) for one in (pack, *self.packs.table(pack).bases))
         try:
             if isinstance(entry, int):
                 os.utime(entry, ns=(now, now))
@@ -89,6 +134,72 @@ class Entries:
             book.subtract(charge(name, status.st_size))
             book.save()
 
+    def pack(self, names: Iterable[str]) -> None:
+        """Put these entries, that have files of their own, into one pack. Nothing is lost if this is interrupted: the
+        files go last, and what is in none is found by the next count. Raises OSError, ZstdError."""
+        contents: dict[str, bytes] = {}
+        inodes: dict[str, int] = {}
+        used = 0
+        pack, temporary = packs.new_name(), f"{TMP}/put-{random_name()}"
+        fd = self.confined.create(temporary)
+        try:
+            scratch.mark_alive(fd)
+            with Steady(self.confined) as confined:
+                for name in names:
+                    if sum(map(len, contents.values())) > packs.MOST_TOGETHER:
+                        break
+                    with suppress(OSError, DamagedEntry):
+                        used = max(used, self._take(confined, name, os.fstat(fd), contents, inodes))
+            if not contents:
+                self.confined.unlink(temporary)
+                return
+            content = packs.build(contents, self._clock(), self.packs.bases())
+            write_all(fd, content)
+            os.utime(fd, ns=(used, used))
+            with self._ledger.held() as book, Steady(self.confined) as confined:
+                book.add(charge(pack, len(content)))
+                book.save()
+                confined.rename(temporary, pack)
+                self.packs.note(pack, contents)
+                for name, inode in inodes.items():
+                    with suppress(OSError):
+                        status = confined.status(name)
+                        if status.st_ino == inode:  # else another process has replaced it
+                            confined.unlink(name)
+                            book.subtract(charge(name, status.st_size))
+                book.save()
+        except BaseException:
+            with suppress(OSError):
+                self.confined.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+
+    def _take(
+        self, confined: Confined, name: str, pack: os.stat_result, contents: dict[str, bytes], inodes: dict[str, int]
+    ) -> int:
+        """Read an entry, if the pack may hold it: nobody else has written it, and who can write the one can write the
+        other. Gives its last use, or 0. Raises OSError, DamagedEntry."""
+        entry = open_entry(confined, name, packs.MOST)
+        try:
+            status = os.fstat(entry)
+            content = read_all(entry)
+            may_be = (status.st_uid, status.st_mode & 0o022) == (pack.st_uid, pack.st_mode & 0o022)
+            may_be = may_be and not content.startswith(packs.FILE_MAGIC)
+            if may_be and (not name.startswith(f"{BLOBS}/") or name.endswith(f"/{blake3(content).hexdigest()}")):
+                contents[name], inodes[name] = content, status.st_ino
+                return status.st_mtime_ns
+            return 0
+        finally:
+            os.close(entry)
+
+    def unpack(self, name: str) -> None:
+        """Remove the packs that have the entry. Raises nothing."""
+        while not self.read_only and (place := self.packs.find(name)):
+            self._drop(place.pack, None)
+            if place == self.packs.find(name):
+                return  # it cannot be removed
+
     def with_layout(self, action: Callable[[], T]) -> T:
         """Do `action`; if the store is not there yet, or was deleted just now, make it and try again."""
         for _ in range(3):
@@ -99,6 +210,7 @@ class Entries:
 
     def _drop(self, name: str, fd: int | None) -> None:
         """Remove a damaged entry, unless another process has put a good one in its place. Raises nothing."""
+        self.packs.forget(name)
         if not self.read_only:
             with suppress(OSError):
                 self.remove(name, None if fd is None else os.fstat(fd).st_ino)

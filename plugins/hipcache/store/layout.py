@@ -8,19 +8,20 @@ Constraints, in this order:
 - 300,000 entries in one store, on ext4, xfs, btrfs and NFS.
 - An object of 100 MB is delivered without copying it where the file system can share blocks.
 
-Layout, version 1 (`KEY` and `DIGEST` are 64 hexadecimal digits, cut after the second)::
+Layout, version 2 (`KEY` and `DIGEST` are 64 hexadecimal digits)::
 
-    ROOT/v1/actions/KE/Y...     one action record, see below
-    ROOT/v1/blobs/DI/GEST...    the content itself, nothing added
-    ROOT/v1/tmp/put-RANDOM      an entry while it is written
-    ROOT/v1/tmp/work-RANDOM/    the files of one compile; `.lock` inside is locked while it lives
-    ROOT/v1/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
-    ROOT/v1/tools/DIGEST        what is remembered of tools (inputs/identity.py, direct/variables.py)
-    ROOT/v1/history/OBJ/CMD     the last compiles of an object (report/history.py)
-    ROOT/v1/statistics/         what all compiles came to (report/statistics.py, store_history.py)
-    ROOT/v1/ledger              how much is held (ledger.py)
-    ROOT/v1/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
-    ROOT/v1/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)
+    ROOT/v2/packs/...           the entries of a compile that has ended (packs.py)
+    ROOT/v2/actions/KEY         one action record, see below
+    ROOT/v2/blobs/DIGEST        the content itself, nothing added
+    ROOT/v2/tmp/put-RANDOM      an entry while it is written
+    ROOT/v2/tmp/work-RANDOM/    the files of one compile; `.lock` inside is locked while it lives
+    ROOT/v2/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
+    ROOT/v2/tools/DIGEST        what is remembered of tools (inputs/identity.py, direct/variables.py)
+    ROOT/v2/history/OBJ/CMD     the last compiles of an object (report/history.py)
+    ROOT/v2/statistics/         what all compiles came to (report/statistics.py, store_history.py)
+    ROOT/v2/ledger              how much is held (ledger.py)
+    ROOT/v2/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
+    ROOT/v2/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)
 
 An action record::
 
@@ -35,16 +36,16 @@ name, digest and magic are other ones: seal.py.
 A blob has no header: only a file that *is* the object can be cloned (FICLONE) to where the build wants it. Its name
 is its digest.
 
-Version: an incompatible layout becomes `v2` beside `v1`; neither reads the other, both can be in use at once.
+Version: an incompatible layout gets another number; neither reads the other, both can be in use at once. Version 1
+(hipcache 1.0) had no packs, and 256 directories in `actions` and in `blobs`.
 
 Nothing is synced to disk before the rename. fsync costs 5 to 30 ms per entry, and the worst that a power
 loss leaves without it is an empty, short or zero-filled file under a final name, which its digest gives away: it is
 dropped at the next read and compiled again. A cache may forget, it must not lie.
 
-Rejected: one database file (SQLite: one writer at a time, blobs cannot be cloned); hard links to the build tree
-(a tool that writes into its object writes into the store); compressed blobs (not clonable; file systems can do
-it themselves); one directory level of 3 digits (4,096 directories to walk for 300,000 files, 256 give 1,200 each,
-which every file system likes).
+Rejected: one database file (SQLite: one writer at a time, and no C library that a static launcher of 100 KB could
+have); hard links to the build tree (a tool that writes into its object writes into the store); directories for the
+first digits of entries: each takes a block, and few entries are outside of packs.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ USE_STEP = 3600
 # Hosts that share a store disagree about the time, but not by so many seconds.
 _FUTURE = 24 * 3600
 
-ACTIONS, BLOBS, TOOLS, HISTORY, STATISTICS, TMP = "actions", "blobs", "tools", "history", "statistics", "tmp"
+ACTIONS, BLOBS, PACKS, TOOLS = "actions", "blobs", "packs", "tools"
+HISTORY, STATISTICS, TMP = "history", "statistics", "tmp"
 LEDGER, LOCKS = "ledger", "locks"
 _TAG = "CACHEDIR.TAG"
 _HEX = "0123456789abcdef"
@@ -103,7 +105,7 @@ class Layout:
 
 def make(confined: Confined) -> None:
     """Create what is missing. Raises OSError."""
-    confined.make((ACTIONS, BLOBS, TMP))
+    confined.make((ACTIONS, BLOBS, PACKS, TMP))
     try:
         fd = confined.create(_TAG)
     except FileExistsError:
@@ -123,19 +125,18 @@ def blob_name(digest: str) -> str:
 
 
 def digests(confined: Confined, tree: str) -> Iterator[tuple[str, os.stat_result]]:
-    """(what names it, status) of each record (`tree`: ACTIONS) or content (BLOBS); what else lies there is left out."""
-    for shard, _ in confined.listing(tree):
-        if len(shard) == 2 and not shard.strip(_HEX):
-            for last, status in confined.listing(f"{tree}/{shard}"):
-                if len(last) == 62 and not last.strip(_HEX) and stat.S_ISREG(status.st_mode):
-                    yield shard + last, status
+    """(what names it, status) of each record (`tree`: ACTIONS) or content (BLOBS) in a file of its own; what else lies
+    there is left out."""
+    for last, status in confined.listing(tree):
+        if len(last) == 64 and not last.strip(_HEX) and stat.S_ISREG(status.st_mode):
+            yield last, status
 
 
 def _entry(directory: str, name: str) -> str:
     """Raises ValueError for a name that is no digest: it must never become a path out of the store."""
     if len(name) != 64 or name.strip(_HEX):
         raise ValueError(f"not a digest of 64 lower-case hexadecimal digits: '{name}'")
-    return f"{directory}/{name[:2]}/{name[2:]}"
+    return f"{directory}/{name}"
 
 
 def charge(name: str, size: int) -> int:

@@ -9,38 +9,42 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from hipcache import native
+from hipcache.disk import zstd
 from hipcache.disk.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
 from hipcache.store import StoreSize, output
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
-    HEADER_BYTES,
     TMP,
     DamagedEntry,
     action_name,
     blob_name,
     charge,
+    digests,
     is_sealed,
-    open_entry,
     pack_action,
     read_all,
     unpack_action,
 )
 from hipcache.store.notes import Notes
+from hipcache.store.packs import is_packed
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
-from hipcache.values import dataclass
+from hipcache.values import dataclass, field
 
 # The use of a blob that is opened, and not copied, is noted once in so many seconds.
 _NOTED = 3600
 # Entries that are put together: each is an open file until then, and others wait for the ledger while they are renamed.
 _PORTION = 64
+# Entries of one pack, at most.
+_PACKED = 1024
 
 
 class LocalStore:
@@ -48,7 +52,7 @@ class LocalStore:
 
     `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
-    `seal`: that of the records; others are as absent.
+    `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS.
     """
 
     def __init__(
@@ -60,17 +64,52 @@ class LocalStore:
         read_only: bool = False,
         seal: Seal = NO_SEAL,
         umask: int | None = None,
+        packs: bool = True,
     ) -> None:
         self.root = root
         self.max_bytes = max_bytes
         self.read_only = read_only
         self.seal = seal
+        self._packs = packs and not read_only
         self._clock = clock
         self.confined = Confined(root, umask)
         self._upkeep = Upkeep(self.confined, clock)
         self._entries = Entries(self.confined, self._upkeep.ledger, clock, read_only=read_only)
         self._puts = Puts(self._entries, self._upkeep, max_bytes)
         self.work = Work(self._entries)
+
+    def pack(self) -> None:
+        """Put what was put since the last time into one pack. Only room is lost if that cannot be done."""
+        if not self._packs or not zstd.library() or not native.reads_packs():
+            return
+        names = self._puts.fresh()
+        with suppress(OSError, zstd.ZstdError, MemoryError):
+            for start in range(0, len(names), _PACKED):
+                self._entries.pack(names[start : start + _PACKED])
+
+    def packed(self, tree: str) -> dict[str, str]:
+        """The pack (its name below `v2/`) by what names it of each that has no file of its own."""
+        found: dict[str, str] = {}
+        for pack, _ in self._entries.packs.names():
+            entries = self._entries.packs.table(pack).entries
+            found |= {name.rpartition("/")[2]: pack for name in entries if name.startswith(f"{tree}/")}
+        return {name: pack for name, pack in found.items() if name not in dict(digests(self.confined, tree))}
+
+    def packs(self) -> Iterator[tuple[str, set[str], frozenset[str]]]:
+        """Names below `v2/`: of each pack, of those that it needs, and of its entries."""
+        for pack, _ in self._entries.packs.names():
+            table = self._entries.packs.table(pack)
+            yield pack, table.bases, frozenset(table.entries)
+
+    def names(self, tree: str) -> dict[str, int]:
+        """Last use (nanoseconds) by what names it of each record (`tree`: ACTIONS) or content (BLOBS)."""
+        found: dict[str, int] = {}
+        for pack, status in self._entries.packs.names():
+            for name in self._entries.packs.table(pack).entries:
+                if name.startswith(f"{tree}/"):
+                    digest = name.rpartition("/")[2]
+                    found[digest] = max(found.get(digest, 0), status.st_mtime_ns)
+        return found | {digest: status.st_mtime_ns for digest, status in digests(self.confined, tree)}
 
     def notes(self, directory: str) -> Notes:
         """Those in the directory `tools` or `history`."""
@@ -91,15 +130,15 @@ class LocalStore:
             return payload
         return None
 
+    def get_raw(self, name: str) -> bytes | None:
+        """The file of a record, of whatever seal; unchecked, and no use of it."""
+        with self._entries.opened(action_name(name), MOST_RECORD) as fd:
+            return None if fd is None else read_all(fd)
+        return None
+
     def has_sealed(self, name: str) -> bool:
         """Is there a record of some secret? Whether it is damaged, only those can tell who have that one."""
-        with suppress(OSError, DamagedEntry):
-            fd = open_entry(self.confined, action_name(name), MOST_RECORD)
-            try:
-                return is_sealed(os.read(fd, HEADER_BYTES))
-            finally:
-                os.close(fd)
-        return False
+        return is_sealed(self.get_raw(name) or b"")
 
     def put_action(self, key: str, record: bytes, *, own: bool = False) -> None:
         self.put_record(self.seal.name(key), record, own=own)
@@ -119,6 +158,7 @@ class LocalStore:
         if not self.read_only:
             with as_store_error("remove", self.confined.path(name)), suppress(FileNotFoundError):
                 self._entries.remove(name)
+            self._entries.unpack(name)
 
     def has_blob(self, digest: str) -> bool:
         return self.blob_size(digest) is not None
@@ -211,7 +251,7 @@ class LocalStore:
         progress: Callable[[int], object] = no_progress,
     ) -> int:
         """See the contract. 0 removes every entry, None in a store without a limit removes none. First goes what was
-        surely not used for `unused_for` seconds, and what is not among `keeping` (names below `v1/`; asked for once the
+        surely not used for `unused_for` seconds, and what is not among `keeping` (names below `v2/`; asked for once the
         entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
         `progress` is told how many entries are removed. Raises StoreError."""
         limit = max_bytes if max_bytes is not None else (self.max_bytes or None)
@@ -249,6 +289,14 @@ class Puts:
     entries: Entries
     upkeep: Upkeep
     max_bytes: int
+    _fresh: dict[str, None] = field(default_factory=dict)
+
+    def fresh(self) -> list[str]:
+        """The records and contents that were put since this was last asked, the newest first."""
+        names = list(self._fresh)
+        for name in names:
+            self._fresh.pop(name, None)
+        return names[::-1]
 
     def put(self, name: str, content: bytes, *, own: bool = False) -> None:
         """Write an entry, then do the upkeep that is due. Raises StoreError."""
@@ -270,6 +318,7 @@ class Puts:
     def _put(self, portion: Mapping[str, bytes], *, own: bool) -> None:
         with as_store_error("store", self.entries.confined.path(next(iter(portion)))):
             book = self.entries.put(portion, own=own)
+        self._fresh.update(dict.fromkeys(filter(is_packed, portion)))
         if self.upkeep.is_due(book, self.max_bytes):
             with suppress(OSError):
                 self.upkeep.run(self.max_bytes)

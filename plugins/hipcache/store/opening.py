@@ -27,7 +27,9 @@ def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
     """Read-only if that is asked for, here or in the settings, or if this user may not write it. Raises StoreError."""
     read_only = read_only or config.readonly or access.why_not_writable(Confined(config.dir)) is not None
     sealed = seal.read(config.key).within(config.namespace)
-    return LocalStore(config.dir, max_bytes=config.max_size, read_only=read_only, umask=config.umask, seal=sealed)
+    return LocalStore(
+        config.dir, max_bytes=config.max_size, read_only=read_only, umask=config.umask, seal=sealed, packs=config.packs
+    )
 
 
 def open_to_write(config: Config) -> LocalStore:

@@ -1,4 +1,4 @@
-"""The scratch directory, v1/tmp: entries while they are written, the files of compiles, and what dead processes left.
+"""The scratch directory, v2/tmp: entries while they are written, the files of compiles, and what dead processes left.
 
 Each file and directory there is locked by the process that made it, for as long as that lives: a file itself, a
 directory by `.lock` inside. The kernel drops the lock of a killed process, so whoever gets the lock knows that nobody

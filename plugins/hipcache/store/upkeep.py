@@ -29,6 +29,7 @@ from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
     HISTORY,
+    PACKS,
     STATISTICS,
     TMP,
     TOOLS,
@@ -39,6 +40,7 @@ from hipcache.store.layout import (
     random_name,
 )
 from hipcache.store.ledger import Book, Ledger
+from hipcache.store.packs import INDEX, Packs
 from hipcache.store.work import open_locks
 
 KEEP = 0.9
@@ -46,8 +48,7 @@ COUNT_SECONDS = 24 * 3600
 SWEEP_SECONDS = 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
 BATCH = 64
-_SHARDED = (ACTIONS, BLOBS, HISTORY)
-_DIRECTORIES = (ACTIONS, BLOBS, HISTORY, TOOLS)
+_DIRECTORIES = (ACTIONS, BLOBS, PACKS, HISTORY, TOOLS)
 # Errors where a directory cannot be moved, and what is in it can be removed.
 _FIXED = (errno.EXDEV, errno.EBUSY, *space.ERRORS)
 
@@ -135,17 +136,17 @@ class Upkeep:
     def entries(self) -> Iterator[Entry]:
         """Every entry, in no order. What vanishes meanwhile is left out, and what is no directory in the place of
         one."""
-        listing = self._confined.listing
-        for top in _SHARDED:
-            for shard, status in listing(top):
-                if stat.S_ISDIR(status.st_mode):
-                    yield from self._entries_in(f"{top}/{shard}")
-        yield from self._entries_in(TOOLS)
+        for shard, status in self._confined.listing(HISTORY):
+            if stat.S_ISDIR(status.st_mode):
+                yield from self._entries_in(f"{HISTORY}/{shard}")
+        for top in (ACTIONS, BLOBS, PACKS, TOOLS):
+            yield from self._entries_in(top)
 
     def _entries_in(self, directory: str) -> Iterator[Entry]:
         for last, status in self._confined.listing(directory):
             name = f"{directory}/{last}"
-            yield Entry(status.st_mtime_ns, name, charge(name, status.st_size))
+            if name != INDEX:
+                yield Entry(status.st_mtime_ns, name, charge(name, status.st_size))
 
     def beside(self) -> int:
         """Bytes of what is no entry: statistics, and what is worked on in tmp/."""
@@ -173,6 +174,8 @@ class Upkeep:
             book.bytes, book.entries = max(0, book.bytes), max(0, book.entries)
             book.counted_at = 0 if lost else max(1, int(self._clock()))
             book.save()
+            with suppress(OSError):  # a full disk: what it does not tell of is a miss
+                Packs(self._confined).index()
         return entries
 
     def by_last_use(self, entries: Iterable[Entry]) -> list[Entry]:

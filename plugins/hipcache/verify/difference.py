@@ -1,6 +1,6 @@
 """Two outputs that should be the same: what the store served, and what the compiler makes; kept for who looks into it.
 
-    <HIPCACHE_DIR>/v1/reports/<time>-<random>/report.json    the command, sizes, digests (`Difference.as_json`)
+    <HIPCACHE_DIR>/v2/reports/<time>-<random>/report.json    the command, sizes, digests (`Difference.as_json`)
                                               served, fresh  the two outputs, where both are not too large
 
 At most MOST reports of together MOST_BYTES are kept, the newest.

@@ -34,7 +34,7 @@ _WRONG_DIGEST = "its content does not have its digest"
 
 
 class Damage(NamedTuple):
-    """`kind`: "blob", "record" or "other"; `name`: its path below `v1/`; `why` in words."""
+    """`kind`: "blob", "record" or "other"; `name`: its path below `v2/`; `why` in words."""
 
     kind: str
     name: str
@@ -74,14 +74,16 @@ def check(store: LocalStore, progress: Callable[[int], object] = lambda number: 
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
     bad: set[str] = set()
     for tree, check_one in ((BLOBS, _check_blob), (ACTIONS, _check_record)):
-        for place in _places(store.confined, tree):
+        for place in _places(reader, tree):
             fault = Fault(place.why) if place.why else check_one(reader, place) and check_one(reader, place)
             checked.count(tree, place)
             progress(checked.blobs + checked.records)
-            if not fault:
+            # Of a pack, the others are good: such a record is no hit, and leaves with them.
+            evicted = fault and fault.gone and fault.gone.isdisjoint(bad)
+            if not fault or (evicted and place.is_packed):
                 continue
             removed = not store.read_only and place.remove()
-            if fault.gone and fault.gone.isdisjoint(bad):
+            if evicted:
                 checked.evicted += 1
             else:
                 kind = "other" if place.why else _NOUNS[tree]
@@ -96,25 +98,28 @@ def check(store: LocalStore, progress: Callable[[int], object] = lambda number: 
 
 
 class _Place:
-    """One name in a shard, or in the place of one. `why`: what is wrong with it by its name or kind."""
+    """The place of an entry, or what is there instead. `why`: what is wrong with it by its name or kind; `pack`: the
+    name of its pack, if it has no file of its own."""
 
-    def __init__(self, confined: Confined, tree: str, shard: str, entry: str, why: str) -> None:
+    def __init__(self, confined: Confined, tree: str, digest: str, why: str = "", pack: str = "") -> None:
         self._confined = confined
-        self.name = "/".join(filter(None, (tree, shard, entry)))
-        self.digest = shard + entry
+        self._file = pack or f"{tree}/{digest}"
+        self.name = f"{tree}/{digest}"
+        self.digest = digest
         self.why = why
+        self.is_packed = bool(pack)
 
     def is_there(self) -> bool:
         try:
-            self._confined.status(self.name)
+            self._confined.status(self._file)
         except OSError:
             return False
         return True
 
     def remove(self) -> bool:
-        """Remove it, whatever it is; False if that is not possible."""
+        """Remove it, whatever it is, and all of its pack; False if that is not possible."""
         try:
-            self._confined.discard(self.name)
+            self._confined.discard(self._file)
         except FileNotFoundError:
             return True
         except OSError:
@@ -122,18 +127,13 @@ class _Place:
         return True
 
 
-def _places(confined: Confined, tree: str) -> Iterator[_Place]:
-    """All that lies in one of the two trees."""
-    for shard, status in sorted(confined.listing(tree), key=lambda found: found[0]):
-        if not _is_hex(shard, 2):
-            yield _Place(confined, tree, shard, "", "it is no directory of entries")
-        elif not stat.S_ISDIR(status.st_mode):
-            why = f"{_what(status.st_mode)} is in the place of a directory of entries"
-            yield _Place(confined, tree, shard, "", why)
-        else:
-            for entry, found in sorted(confined.listing(f"{tree}/{shard}"), key=lambda found: found[0]):
-                why = "" if stat.S_ISREG(found.st_mode) else f"{_what(found.st_mode)} is in the place of an entry"
-                yield _Place(confined, tree, shard, entry, why if _is_hex(entry, 62) else "it is no entry's name")
+def _places(store: LocalStore, tree: str) -> Iterator[_Place]:
+    """All that lies in one of the two trees, or belongs there."""
+    for name, status in sorted(store.confined.listing(tree), key=lambda found: found[0]):
+        why = "" if stat.S_ISREG(status.st_mode) else f"{_what(status.st_mode)} is in the place of an entry"
+        yield _Place(store.confined, tree, name, why if _is_hex(name, 64) else "it is no entry's name")
+    for digest, pack in sorted(store.packed(tree).items()):
+        yield _Place(store.confined, tree, digest, pack=pack)
 
 
 def _what(mode: int) -> str:
