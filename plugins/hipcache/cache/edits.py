@@ -28,7 +28,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
-from hipcache.inputs.readset import Place, ReadFile, ReadSet
+from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.making.renaming import renamed
 from hipcache.model import Bound, loose_key, pass_of
@@ -149,7 +149,7 @@ class Edits:
         return any(changed.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
 
 
-def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[Place, ...] | None:
+def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[MessageLine, ...] | None:
     """See `Entry.places`."""
     if _WRAPS.search(entry.message_format):
         return None

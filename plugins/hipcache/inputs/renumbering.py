@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from hipcache.inputs import comments, outline, quoted
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.readset import Place, ReadFile
+from hipcache.inputs.readset import MessageLine, ReadFile
 from hipcache.patterns import pattern
 
 _PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|remark|note): .*)")
@@ -29,10 +29,12 @@ class _Unknown(Exception):
     """It is not understood."""
 
 
-def places(text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], bytes]) -> tuple[Place, ...] | None:
+def places(
+    text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], bytes]
+) -> tuple[MessageLine, ...] | None:
     """The lines that the messages name, of files that have an outline; None if the messages are not understood."""
     by_name = _by_name(reads)
-    found: dict[tuple[str, int], Place] = {}
+    found: dict[tuple[str, int], MessageLine] = {}
     lines: dict[str, outline.Lines | None] = {}
 
     def note(name: str, line: int) -> int:
@@ -43,7 +45,7 @@ def places(text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], b
             known = lines[file.path]
             if known is None or line - 1 not in known.ranks:
                 raise _Unknown
-            found[file.path, line] = Place(file.path, line, known.ranks[line - 1], _digest(known, line))
+            found[file.path, line] = MessageLine(file.path, line, known.ranks[line - 1], _digest(known, line))
         return line
 
     try:
@@ -53,7 +55,7 @@ def places(text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], b
 
 
 def renumbered(
-    text: str, known: Iterable[Place], reads: Iterable[ReadFile], contents: Mapping[str, bytes]
+    text: str, known: Iterable[MessageLine], reads: Iterable[ReadFile], contents: Mapping[str, bytes]
 ) -> str | None:
     """The messages of files that have these `contents` now, by path; None if it is not known what they are."""
     by_name = _by_name(reads)
