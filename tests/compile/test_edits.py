@@ -54,6 +54,11 @@ TEXT = "#define S(x) #x\n#define TEXT(x) S(x)"
 DEFAULT = "__host__ __device__ constexpr int here(int n = __builtin_LINE()) { return n; }"
 PRETTY = "template <class T> const char* name(T) { return __PRETTY_FUNCTION__; }\nconst char* n = name([] {});\n"
 ASSERT = "#define assert(x) ((x) ? 0 : fail(__LINE__))\nint fail(int);\nint a(int n) { return assert(n); }\n"
+CONVERSION = """\
+auto l = [] {};
+struct S { const char* name; template <class T> operator T*() { name = __func__; return nullptr; } };
+void convert(S& s) { decltype(l)* p = s; }
+"""
 LINE_SHOWN = {
     "__LINE__": kernel("__LINE__"),
     "__LINE__ in a macro of the file": kernel("HERE", "#define HERE __LINE__"),
@@ -72,6 +77,7 @@ LINE_SHOWN = {
     "the default of a member": kernel("Here{}.line", "struct Here { int line = __builtin_LINE(); };"),
     "a type without a name": kernel("1") + PRETTY,
     "an assertion": kernel("1") + ASSERT,
+    "the name of a conversion": kernel("1") + CONVERSION,
 }
 
 

@@ -20,6 +20,7 @@ WITNESS = b"#pragma hipcache\n"
 _PLACES = (
     *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
     *(b"__builtin_dump_struct", b"unique_stable_name"),
+    *(b"__func__", b"__FUNCTION__", b"__builtin_FUNCTION"),  # a conversion is named after its type
 )
 # The preprocessor leaves the words of pragmas as they are, and the parser may expand them: those in this list are no
 # macros of anybody.
