@@ -18,6 +18,7 @@ from hipcache.patterns import pattern
 
 _PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|remark|note): .*)")
 _INCLUDED = pattern(r"(In file included from .+):([0-9]+)(:)")
+_MARKED = pattern(r" +\|(?: .*)?")
 _INCLUDED_FROM = "In file included from "
 _NUMBERED = pattern(r"( *[0-9]+)( \|.*)")
 _ANY_PLACE = pattern(r":[0-9]+:[0-9]+")
@@ -86,15 +87,24 @@ def _rewritten(text: str, number: Callable[[str, int], int]) -> str:
     if "\x1b" in text or quoted.lines_of(text) is None:
         raise _Unknown
     made, name = [], ""
-    for line in text.split("\n"):
+    quoted_before: tuple[int, int] | None = None
+    lines = text.split("\n")
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
         place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
         if place and not _ANY_PLACE.search(place[3], 1 + place[3].index(":", 1)):
-            name = place[1]
+            name, quoted_before = place[1], None
             made.append(f"{name}:{_moved(number, name, place[2])}{place[3]}")
         elif included:
             made.append(f"{included[1]}:{_moved(number, included[1].removeprefix(_INCLUDED_FROM), included[2])}:")
         elif numbered and name:
-            made.append(_moved(number, name, numbered[1]).rjust(len(numbered[1])) + numbered[2])
+            if not (_NUMBERED.fullmatch(after) or _MARKED.fullmatch(after)):
+                raise _Unknown  # Code, which clang 15 quotes without numbers.
+            new = _moved(number, name, numbered[1])
+            old = int(numbered[1])
+            if quoted_before and int(new) - old != quoted_before[1] - quoted_before[0]:
+                raise _Unknown  # A line between these would be quoted, too.
+            quoted_before = old, int(new)
+            made.append(new.rjust(len(numbered[1])) + numbered[2])
         elif place or _ANY_PLACE.search(line):
             raise _Unknown
         else:
