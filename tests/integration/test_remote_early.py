@@ -23,7 +23,7 @@ from hipcache.remote.helper.prefetch import Listed
 from hipcache.remote.helper.question import Asked
 from hipcache.remote.helper.start import Greeter
 from hipcache.store.local import LocalStore
-from remote_lab import HIT, SECONDS, Team, free_port, remote_counts, uploaded
+from remote_lab import HAS_CLIENTS, HIT, SECONDS, Team, free_port, remote_counts, uploaded
 from remote_team import web
 from test_prefetch import ARCHES, Machines, ahead, webbed
 from test_remote_asked import alone, commands, served
@@ -214,6 +214,7 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_noted(
     assert len(claims(tmp_path / "store")) == len(files) + 1
 
 
+@pytest.mark.skipif(not HAS_CLIENTS, reason="the extra 'remote' is not installed")
 def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Path) -> None:
     lab = Team(tmp_path, "").machine()
     settle()

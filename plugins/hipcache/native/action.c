@@ -12,7 +12,7 @@ enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2
 /* JSON, as every action that is no record of a whole compile (cache/references.py). */
 static const char CLAIMED[] = "{\"claim\":true}";
 
-bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload) {
+bool action_read(record *of, const char *key, off_t most, bytes *content, bytes *payload) {
     uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
     char name[ENTRY_NAME_BYTES];
     const size_t start = content->size, prefix = start + sizeof ACTION_DOMAIN + HEX_BYTES;
@@ -20,7 +20,7 @@ bool action_read(const record *of, const char *key, off_t most, bytes *content, 
     if (!store_entry_name(name, "actions", key) || !make_room(content, prefix - start))
         return false;
     content->size = prefix - HEADER_BYTES;
-    if (!entry_read(of->store, name, most, content) || content->size <= prefix) {
+    if (!entry_read(of, name, most, content) || content->size <= prefix) {
         content->size = start;
         return false;
     }
@@ -64,7 +64,7 @@ static void key_of(const record *of, bytes about, char key[HEX_BYTES + 1]) {
     seal_name(of->secret, key);
 }
 
-bool note_read(const record *of, bytes about, bytes *content, bytes *payload) {
+bool note_read(record *of, bytes about, bytes *content, bytes *payload) {
     char key[HEX_BYTES + 1];
     key_of(of, about, key);
     return action_read(of, key, MOST_NOTE, content, payload);
@@ -81,7 +81,7 @@ void note_keep(const record *of, bytes about, const void *payload, size_t size) 
     release(&content);
 }
 
-bool claim_is_known(const record *of, bytes claim) {
+bool claim_is_known(record *of, bytes claim) {
     uint8_t room[512];
     bytes content = BEGINS_IN(room), payload;
     const bool known = note_read(of, claim, &content, &payload) && payload.size == sizeof CLAIMED - 1 &&

@@ -22,7 +22,7 @@ typedef struct {
 
 typedef struct {
     looking at;
-    const record *of;
+    record *of;
     bytes expected;      /* what is left of the contents */
     bytes paths, files;  /* of `unread` */
     bytes same;          /* device and inode of each 'i' */
@@ -217,7 +217,7 @@ static uint64_t old_for(const record *found) {
     return racy < found->began ? found->began - racy : 0;
 }
 
-static void survey_begin(survey *of, const record *found, bytes contents, bool system, uint8_t *room, size_t size) {
+static void survey_begin(survey *of, record *found, bytes contents, bool system, uint8_t *room, size_t size) {
     *of = (survey){.at = look_begin(room, size, system), .of = found, .expected = contents, .old = old_for(found)};
     of->lasting = true;
 }
@@ -278,7 +278,7 @@ bool system_contents_hold(record *found) {
     bytes contents = {0}, claim = {0};
     survey of;
     bool good = blob_name(blob, found->system_contents.at) &&
-                read_blob(found->store, blob, found->system_contents.at, MOST_LIST, &contents);
+                read_blob(found, blob, found->system_contents.at, MOST_LIST, &contents);
     survey_begin(&of, found, contents, true, room, sizeof room);
     if ((good = good && surveyed(&of, found->system_watched, found->new_system))) {
         system_claim(found, found->new_system, &claim);

@@ -59,6 +59,7 @@ typedef struct {
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
     int store;            /* descriptor of STORE/v2 (store.h), or -1 */
+    struct packs *packs;  /* those that were read from (pack.c) */
     char key[2 * DIGEST_BYTES + 1], name[ENTRY_NAME_BYTES]; /* of the record itself */
     const uint8_t *secret; /* as in `request` */
     const char *base;      /* of a record for every checkout; else NULL */
@@ -92,26 +93,28 @@ bool system_contents_hold(record *found); /* `system_watched` was read */
 bool state_is_known(bytes digest);
 void system_claim(const record *found, const uint8_t state[DIGEST_BYTES], bytes *claim); /* that it has them */
 void system_recall(record *found);                                                       /* into `system` */
-void system_note(const record *found);
+void system_note(record *found);
 
 /* refresh.c: writes what was noted into the record, whole, in the place of the old one, or returns false. Failing here
  * costs no object. */
 bool refresh(record *found);
 
 /* action.c: actions of the store (store/layout.py). `key`: 64 hexadecimal digits, as `seal_name` gives them. */
-bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload); /* appends to content */
+bool action_read(record *of, const char *key, off_t most, bytes *content, bytes *payload); /* appends to content */
 bool action_write(const record *of, const char *key, const bytes *content); /* domain, key and payload, as it was read */
 /* Facts about files, by their status: a claim is known if there is an action under its digest. */
-bool claim_is_known(const record *of, bytes claim);
+bool claim_is_known(record *of, bytes claim);
 void claim_keep(const record *of, bytes claim);
 /* A short text under the digest of another one; a text that is kept begins with '{'. */
-bool note_read(const record *of, bytes about, bytes *content, bytes *payload);
+bool note_read(record *of, bytes about, bytes *content, bytes *payload);
 void note_keep(const record *of, bytes about, const void *payload, size_t size);
 
 /* pack.c: entries ("actions/...", "blobs/...", as of `store_entry_name`) in files of their own or in packs. */
-bool entry_status(int store, const char *name, struct stat *found); /* size of the entry, times of its file */
-bool entry_read(int store, const char *name, off_t most, bytes *content); /* appends it; unchecked */
-void entry_touch(int store, const char *name);
+bool entry_status(record *of, const char *name, struct stat *found); /* size of the entry, times of its file */
+bool entry_read(record *of, const char *name, off_t most, bytes *content); /* appends it; unchecked */
+const uint8_t *entry_packed(record *of, const char *name, uint64_t size); /* of a pack, until the next call; unchecked */
+void entry_touch(record *of, const char *name);
+void packs_release(record *of);
 
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
@@ -122,7 +125,7 @@ void resident_start(void);
 bool direct_system_holds(record *found);
 bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]);
 bool direct_find(const request *asked, record *found);
-bool direct_deliver(const record *found);
+bool direct_deliver(record *found);
 bool direct_output(const record *found, size_t number, char path[PATH_MAX]); /* where it was written; false: no such */
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
 void direct_count(const request *asked, record *found);
@@ -132,10 +135,10 @@ void direct_release(record *found);
 bool is_plain_file_or_absent(const char *path); /* and may be written */
 bool has_temporary_directory(const request *asked);
 /* `name`: of a blob in `store`, of that size; `runs`: will it be made executable? As for `write_whole`, not everywhere. */
-bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
+bool deliver_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
                   bool runs);
 /* Appends it. */
-bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], off_t most, bytes *content);
+bool read_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], off_t most, bytes *content);
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 /* A dependency file; not where the one that is there is to stay (hard links, another mode), as clang writes into it. */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);

@@ -152,18 +152,18 @@ static bool places_are_free(const request *asked, const record *found) {
 bool direct_system_holds(record *found) {
     char blob[ENTRY_NAME_BYTES];
     return blob_name(blob, found->system_list.at) &&
-           read_blob(found->store, blob, found->system_list.at, MOST_LIST, &found->system_watched) &&
+           read_blob(found, blob, found->system_list.at, MOST_LIST, &found->system_watched) &&
            (system_holds(found->system_watched, found->system) || system_contents_hold(found));
 }
 
 /* Are all blobs of the outputs there, as long as they should be? Their content is hashed as it is written. */
-static bool blobs_are_there(const record *found) {
+static bool blobs_are_there(record *found) {
     char blob[ENTRY_NAME_BYTES];
     struct stat status;
     delivery one;
     one.base = found->base;
     for (bytes rest = found->outputs; rest.size;)
-        if (!take_output(&rest, &one) || !blob_name(blob, one.blob.at) || !entry_status(found->store, blob, &status) ||
+        if (!take_output(&rest, &one) || !blob_name(blob, one.blob.at) || !entry_status(found, blob, &status) ||
             (uint64_t)status.st_size != one.size)
             return false;
     return true;
@@ -242,22 +242,22 @@ static bool deliver_rule(const delivery *one) {
     return good;
 }
 
-static bool deliver_output(int store, const delivery *one) {
+static bool deliver_output(record *of, const delivery *one) {
     char blob[ENTRY_NAME_BYTES];
-    return blob_name(blob, one->blob.at) && deliver_blob(store, blob, one->blob.at, one->size, one->path, one->executable) &&
+    return blob_name(blob, one->blob.at) && deliver_blob(of, blob, one->blob.at, one->size, one->path, one->executable) &&
            (!one->executable || make_executable(one->path));
 }
 
 /* The dependency files first, as the engine does: an object without one would never be rebuilt. Each file is whole or
  * as it was; where one cannot be written, the engine writes them all anew. */
-bool direct_deliver(const record *found) {
+bool direct_deliver(record *found) {
     delivery one;
     one.base = found->base;
     for (bytes rest = found->rules; rest.size;)
         if (!take_rule(&rest, &one) || (one.path[0] && !deliver_rule(&one)))
             return false;
     for (bytes rest = found->outputs; rest.size;)
-        if (!take_output(&rest, &one) || !deliver_output(found->store, &one))
+        if (!take_output(&rest, &one) || !deliver_output(found, &one))
             return false;
     return found->outputs.size != 0;
 }
@@ -281,16 +281,16 @@ void direct_count(const request *asked, record *found) {
         if (at + size < found->history.size && is_history_name(one))
             store_touch(found->store, one);
     }
-    if (!renewed && (!entry_status(found->store, found->name, &status) || use_is_noted(&status)))
+    if (!renewed && (!entry_status(found, found->name, &status) || use_is_noted(&status)))
         return;
-    entry_touch(found->store, found->name);
+    entry_touch(found, found->name);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
         const bool action = found->uses.at[at] == 'a';
         hexadecimal(found->uses.at + at + 1, DIGEST_BYTES, digits);
         if (action)
             seal_name(asked->secret, digits);
         if (store_entry_name(name, action ? "actions" : "blobs", digits))
-            entry_touch(found->store, name);
+            entry_touch(found, name);
     }
 }
 
@@ -298,6 +298,7 @@ void direct_release(record *found) {
     release(&found->content);
     release(&found->system_watched);
     release(&found->guards);
+    packs_release(found);
     if (found->store >= 0)
         close(found->store);
     found->store = -1;

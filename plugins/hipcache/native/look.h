@@ -42,7 +42,7 @@ bool look_is_old(const char *path, const struct stat *found, uint64_t old);
 
 /* reading.c: has the file at `path` still this status, and this content? `old`: does the status stand for it from now
  * on? `buffer`: PIECE_BYTES. */
-bool file_holds(const record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES],
+bool file_holds(record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES],
                 bool old, uint8_t *buffer);
 
 #endif

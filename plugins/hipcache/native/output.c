@@ -131,25 +131,26 @@ bool use_is_noted(const struct stat *entry) {
 }
 
 /* Of a pack there is no file to copy. */
-static bool deliver_packed(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size,
+static bool deliver_packed(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size,
                            const char *destination, bool runs) {
-    bytes content = {0};
-    const bool good = read_blob(store, name, digest, MOST_BLOB, &content) && content.size == size &&
-                      write_file(destination, content.at, content.size, runs);
-    release(&content);
-    return good;
+    uint8_t found[DIGEST_BYTES];
+    const uint8_t *content = entry_packed(of, name, size);
+    if (!content)
+        return false;
+    blake3(content, size, found);
+    return memcmp(found, digest, DIGEST_BYTES) == 0 && write_file(destination, content, size, runs);
 }
 
 /* The bytes are hashed as they are written, or where the file system shares the blocks, in the new file: a store's file
  * may change at any time without its times showing it, through a mapping of memory. */
-bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
+bool deliver_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
                   bool runs) {
     char temporary[PATH_MAX];
     uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;
-    const int from = store_open(store, name, O_RDONLY, MOST_BLOB, &status);
+    const int from = store_open(of->store, name, O_RDONLY, MOST_BLOB, &status);
     if (from < 0)
-        return deliver_packed(store, name, digest, size, destination, runs);
+        return deliver_packed(of, name, digest, size, destination, runs);
     bool good = (uint64_t)status.st_size == size;
     const int target = good ? create_beside(destination, temporary) : -1;
     if (target < 0) {
@@ -176,10 +177,10 @@ bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES
     return good;
 }
 
-bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], off_t most, bytes *content) {
+bool read_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], off_t most, bytes *content) {
     uint8_t found[DIGEST_BYTES];
     const size_t before = content->size;
-    if (!entry_read(store, name, most, content))
+    if (!entry_read(of, name, most, content))
         return false;
     blake3(content->at + before, content->size - before, found);
     return memcmp(found, digest, DIGEST_BYTES) == 0;

@@ -19,6 +19,7 @@ typedef struct {
     size_t (*decode)(void *stream, zstd_buffer *out, zstd_buffer *in);
     size_t (*prefix)(void *stream, const void *content, size_t size);
     size_t (*set)(void *stream, int parameter, int value);
+    size_t (*reset)(void *stream, int what);
     unsigned (*failed)(size_t code);
 } zstd;
 
@@ -28,10 +29,11 @@ extern size_t ZSTD_freeDStream(void *);
 extern size_t ZSTD_decompressStream(void *, zstd_buffer *, zstd_buffer *);
 extern size_t ZSTD_DCtx_refPrefix(void *, const void *, size_t);
 extern size_t ZSTD_DCtx_setParameter(void *, int, int);
+extern size_t ZSTD_DCtx_reset(void *, int);
 extern unsigned ZSTD_isError(size_t);
 static bool zstd_load(zstd *of) {
     *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix,
-                 ZSTD_DCtx_setParameter, ZSTD_isError};
+                 ZSTD_DCtx_setParameter, ZSTD_DCtx_reset, ZSTD_isError};
     return true;
 }
 #elif defined ZSTD_LOADED
@@ -45,8 +47,9 @@ static bool zstd_load(zstd *of) {
     *(void **)&of->decode = dlsym(library, "ZSTD_decompressStream");
     *(void **)&of->prefix = dlsym(library, "ZSTD_DCtx_refPrefix");
     *(void **)&of->set = dlsym(library, "ZSTD_DCtx_setParameter");
+    *(void **)&of->reset = dlsym(library, "ZSTD_DCtx_reset");
     *(void **)&of->failed = dlsym(library, "ZSTD_isError");
-    return of->create && of->release && of->decode && of->prefix && of->set && of->failed;
+    return of->create && of->release && of->decode && of->prefix && of->set && of->reset && of->failed;
 }
 #else
 static bool zstd_load(zstd *of) {
@@ -66,7 +69,6 @@ enum {
     ENTRY_BYTES = 44,
     MOST_ENTRIES = 1 << 16,
     MOST_FRAMES = 256,
-    MOST_BASES = 8,
     MOST_PREFIX = 4 << 20,
     MOST_FRAME = 1 << 29 /* bytes of its content */
 };
@@ -88,18 +90,37 @@ static bool read_at(int fd, void *to, size_t size, uint64_t at) {
 typedef struct {
     uint64_t at;
     uint32_t stored, size, base_number;
-    uint8_t base[PACK_NAME_BYTES];
-    bool based;
+    const uint8_t *base;
 } frame;
+
+/* A pack that is open. `table`: of frames, then of entries; `contents`: of each frame, the first bytes. */
+typedef struct pack {
+    struct pack *next;
+    int fd;
+    bool touched;
+    struct stat status;
+    uint8_t name[PACK_NAME_BYTES], *table;
+    size_t frames, entries;
+    struct {
+        uint8_t *at;
+        size_t size;
+    } contents[];
+} pack;
+
+/* Those that a hit has read from, and the decoder with the frame that it has begun. */
+struct packs {
+    pack *first, *begun;
+    size_t begun_frame;
+    zstd with;
+    void *stream;
+    uint8_t *stored;
+    zstd_buffer in, out;
+};
 
 /* Where an entry lies: behind `before` bytes of the frame's content. */
 typedef struct {
-    int store, fd;
-    frame of;
-    uint32_t before, size;
-    uint8_t bases[MOST_BASES][PACK_NAME_BYTES];
-    size_t base_count;
-    struct stat status;
+    pack *in;
+    size_t frame, before, size;
 } place;
 
 static int digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
@@ -109,71 +130,100 @@ static void pack_name(const uint8_t pack[PACK_NAME_BYTES], char name[16 + 2 * PA
     hexadecimal(pack, PACK_NAME_BYTES, name + 6);
 }
 
-static frame frame_of(const uint8_t *table, size_t count, size_t entries, size_t which) {
+static frame frame_of(const pack *in, size_t which) {
     static const uint8_t NONE[PACK_NAME_BYTES] = {0};
-    const uint8_t *row = table + which * FRAME_BYTES;
-    frame found = {HEAD_BYTES + count * FRAME_BYTES + entries * ENTRY_BYTES, (uint32_t)number(row, 4),
-                   (uint32_t)number(row + 4, 4), (uint32_t)number(row + 20, 4), {0}, memcmp(row + 8, NONE, sizeof NONE) != 0};
-    memcpy(found.base, row + 8, PACK_NAME_BYTES);
+    const uint8_t *row = in->table + which * FRAME_BYTES;
+    frame found = {HEAD_BYTES + in->frames * FRAME_BYTES + in->entries * ENTRY_BYTES, (uint32_t)number(row, 4),
+                   (uint32_t)number(row + 4, 4), (uint32_t)number(row + 20, 4), row + 8};
+    if (memcmp(found.base, NONE, sizeof NONE) == 0)
+        found.base = NULL;
     for (size_t i = 0; i < which; i++)
-        found.at += number(table + i * FRAME_BYTES, 4);
+        found.at += number(in->table + i * FRAME_BYTES, 4);
     return found;
 }
 
-/* Opens a pack; its table (of frames, then of entries) is the caller's to free. */
-static uint8_t *open_pack(int store, const uint8_t pack[PACK_NAME_BYTES], int *fd, struct stat *status, size_t *frames,
-                          size_t *entries) {
+static void close_pack(pack *of) {
+    for (size_t i = 0; i < of->frames; i++)
+        free(of->contents[i].at);
+    close(of->fd);
+    free(of->table);
+    free(of);
+}
+
+/* NULL where it is gone or damaged. */
+static pack *open_pack(int store, const uint8_t named[PACK_NAME_BYTES]) {
     char name[16 + 2 * PACK_NAME_BYTES];
-    uint8_t head[HEAD_BYTES], digest[DIGEST_BYTES], *checked = NULL;
-    pack_name(pack, name);
-    *fd = store_open(store, name, O_RDONLY, MOST_BLOB, status);
-    bool good = *fd >= 0 && read_at(*fd, head, HEAD_BYTES, 0) && memcmp(head, PACK_MAGIC, MAGIC_BYTES) == 0;
-    *entries = good ? number(head + 24, 4) : 0, *frames = good ? number(head + 28, 4) : 0;
-    const size_t size = *frames * FRAME_BYTES + *entries * ENTRY_BYTES;
-    good = good && *entries <= MOST_ENTRIES && *frames <= MOST_FRAMES && (checked = malloc(HEAD_BYTES - 16 + size));
-    if (good) {
-        memcpy(checked, head + 16, HEAD_BYTES - 16);
-        good = read_at(*fd, checked + HEAD_BYTES - 16, size, HEAD_BYTES);
-        blake3(checked, HEAD_BYTES - 16 + size, digest);
-        good = good && memcmp(digest, head + 8, 8) == 0;
-        memmove(checked, checked + HEAD_BYTES - 16, size);
+    uint8_t head[HEAD_BYTES], digest[DIGEST_BYTES];
+    struct stat status;
+    pack_name(named, name);
+    const int fd = store_open(store, name, O_RDONLY, MOST_BLOB, &status);
+    bool good = fd >= 0 && read_at(fd, head, HEAD_BYTES, 0) && memcmp(head, PACK_MAGIC, MAGIC_BYTES) == 0;
+    const size_t entries = good ? number(head + 24, 4) : 0, frames = good ? number(head + 28, 4) : 0;
+    const size_t size = frames * FRAME_BYTES + entries * ENTRY_BYTES;
+    good = good && entries <= MOST_ENTRIES && frames <= MOST_FRAMES;
+    pack *made = good ? calloc(1, sizeof *made + frames * sizeof *made->contents) : NULL;
+    uint8_t *table = made ? malloc(HEAD_BYTES - 16 + size) : NULL;
+    if (table) {
+        memcpy(table, head + 16, HEAD_BYTES - 16);
+        good = read_at(fd, table + HEAD_BYTES - 16, size, HEAD_BYTES);
+        blake3(table, HEAD_BYTES - 16 + size, digest);
+        memmove(table, table + HEAD_BYTES - 16, size);
+        if (good && memcmp(digest, head + 8, 8) == 0) {
+            made->fd = fd, made->status = status, made->table = table, made->frames = frames, made->entries = entries;
+            memcpy(made->name, named, PACK_NAME_BYTES);
+            return made;
+        }
     }
-    if (good)
-        return checked;
-    free(checked);
-    if (*fd >= 0)
-        close(*fd);
+    free(table);
+    free(made);
+    if (fd >= 0)
+        close(fd);
     return NULL;
 }
 
-/* Finds the entry in the pack's table. Gives the pack open. */
-static bool look_in(int store, const uint8_t pack[PACK_NAME_BYTES], char kind, const uint8_t key[DIGEST_BYTES], place *found) {
-    size_t frames, entries;
-    uint8_t *table = open_pack(store, pack, &found->fd, &found->status, &frames, &entries);
-    bool here = false;
-    found->store = store, found->base_count = 0;
-    for (size_t i = 0; table && !here && i < entries; i++) {
-        const uint8_t *entry = table + frames * FRAME_BYTES + i * ENTRY_BYTES;
-        if (entry[0] != (uint8_t)kind || memcmp(entry + 12, key, DIGEST_BYTES) != 0 || entry[1] >= frames)
+static pack *pack_of(record *of, const uint8_t named[PACK_NAME_BYTES]) {
+    if (!of->packs && !(of->packs = calloc(1, sizeof *of->packs)))
+        return NULL;
+    for (pack *one = of->packs->first; one; one = one->next)
+        if (memcmp(one->name, named, PACK_NAME_BYTES) == 0)
+            return one;
+    pack *made = open_pack(of->store, named);
+    if (made)
+        made->next = of->packs->first, of->packs->first = made;
+    return made;
+}
+
+void packs_release(record *of) {
+    struct packs *packs = of->packs;
+    of->packs = NULL;
+    if (!packs)
+        return;
+    for (pack *next, *one = packs->first; one; one = next) {
+        next = one->next;
+        close_pack(one);
+    }
+    if (packs->stream)
+        packs->with.release(packs->stream);
+    free(packs->stored);
+    free(packs);
+}
+
+/* Finds the entry in the pack's table. */
+static bool look_in(pack *in, char kind, const uint8_t key[DIGEST_BYTES], place *found) {
+    for (size_t i = 0; in && i < in->entries; i++) {
+        const uint8_t *entry = in->table + in->frames * FRAME_BYTES + i * ENTRY_BYTES;
+        if (entry[0] != (uint8_t)kind || memcmp(entry + 12, key, DIGEST_BYTES) != 0 || entry[1] >= in->frames)
             continue;
-        found->before = (uint32_t)number(entry + 4, 4), found->size = (uint32_t)number(entry + 8, 4);
-        found->of = frame_of(table, frames, entries, entry[1]);
-        here = found->of.size <= MOST_FRAME && (uint64_t)found->before + found->size <= found->of.size &&
-               found->of.at + found->of.stored <= (uint64_t)found->status.st_size;
+        const frame of = frame_of(in, entry[1]);
+        *found = (place){in, entry[1], number(entry + 4, 4), number(entry + 8, 4)};
+        return of.size <= MOST_FRAME && found->before + found->size <= of.size &&
+               of.at + of.stored <= (uint64_t)in->status.st_size;
     }
-    for (size_t i = 0; here && i < frames && found->base_count < MOST_BASES; i++) {
-        const frame one = frame_of(table, frames, entries, i);
-        if (one.based)
-            memcpy(found->bases[found->base_count++], one.base, PACK_NAME_BYTES);
-    }
-    if (table && !here)
-        close(found->fd);
-    free(table);
-    return here;
+    return false;
 }
 
 /* Finds "actions/..." or "blobs/..." in the packs. */
-static bool look_up(int store, const char *name, place *found) {
+static bool look_up(record *of, const char *name, place *found) {
     static const uint8_t EMPTY[SLOT_BYTES] = {0};
     const char *digits = strchr(name, '/');
     uint8_t key[DIGEST_BYTES], head[2 * MAGIC_BYTES], window[PROBES * SLOT_BYTES];
@@ -184,7 +234,11 @@ static bool look_up(int store, const char *name, place *found) {
             key[count / 2] = (uint8_t)(count % 2 ? key[count / 2] << 4 | digit(*c) : digit(*c));
             count++;
         }
-    const int fd = count == 2 * DIGEST_BYTES ? store_open(store, "packs/index", O_RDONLY, MOST_BLOB, &status) : -1;
+    /* A content is the same wherever it lies, so most likely in the record's own pack; of records the newest counts. */
+    for (pack *one = of->packs && name[0] == 'b' ? of->packs->first : NULL; one; one = one->next)
+        if (look_in(one, name[0], key, found))
+            return true;
+    const int fd = count == 2 * DIGEST_BYTES ? store_open(of->store, "packs/index", O_RDONLY, MOST_BLOB, &status) : -1;
     if (fd < 0)
         return false;
     /* A record and a content of one digest have different fingerprints. */
@@ -203,106 +257,114 @@ static bool look_up(int store, const char *name, place *found) {
         if (memcmp(slot, EMPTY, SLOT_BYTES) == 0)
             return false;
         if (memcmp(slot, fingerprint, FINGERPRINT_BYTES) == 0 &&
-            look_in(store, slot + FINGERPRINT_BYTES, name[0], key, found))
+            look_in(pack_of(of, slot + FINGERPRINT_BYTES), name[0], key, found))
             return true;
     }
     return false;
 }
 
-/* Unpacks at least the first `size` bytes of the frame's content; `to` has room for all of it, which the decoder writes
- * into directly: of what is behind, no page is touched. */
-static bool decode(const zstd *with, int fd, const frame *of, bytes prefix, uint8_t *to, size_t size) {
-    enum { STABLE_OUTPUT = 1001, PIECE = 1 << 13 }; /* ZSTD_d_stableOutBuffer; where it is not known, there is a copy */
-    uint8_t *stored = malloc((size_t)of->stored + 1);
-    bool good = stored && read_at(fd, stored, of->stored, of->at);
-    void *stream = good ? with->create() : NULL;
-    zstd_buffer in = {stored, 0, 0}, out = {to, of->size, 0};
-    good = stream && !with->failed(with->prefix(stream, prefix.at, prefix.size));
-    if (good)
-        (void)with->set(stream, STABLE_OUTPUT, 1);
-    while (good && out.pos < size) {
-        const size_t before = out.pos, left = of->stored - in.size;
-        in.size += left < PIECE ? left : PIECE;
-        good = !with->failed(with->decode(stream, &out, &in)) && (left || out.pos > before);
+static const uint8_t *content_of(record *of, pack *in, size_t which, size_t size);
+
+/* Has the decoder begin with a frame. */
+static bool begin(record *of, pack *in, size_t which) {
+    enum { SESSION = 1, STABLE_OUTPUT = 1001 }; /* ZSTD_d_stableOutBuffer; where it is not known, there is a copy */
+    struct packs *packs = of->packs;
+    const frame one = frame_of(in, which);
+    const uint8_t *prefix = NULL;
+    size_t prefix_size = 0;
+    if (one.base) {
+        pack *base = pack_of(of, one.base);
+        const frame its = base && one.base_number < base->frames ? frame_of(base, one.base_number) : (frame){0};
+        prefix_size = its.size < MOST_PREFIX ? its.size : MOST_PREFIX;
+        if (!its.at || its.base || its.size > MOST_FRAME || !(prefix = content_of(of, base, one.base_number, prefix_size)))
+            return false;
     }
-    if (stream)
-        with->release(stream);
-    free(stored);
-    return good;
-}
-
-/* The beginning of the content of a frame's base, in memory that is the caller's to free. */
-static bool read_prefix(const zstd *with, int store, const frame *of, bytes *prefix) {
-    size_t frames, entries;
-    struct stat status;
-    int fd;
-    uint8_t *table = open_pack(store, of->base, &fd, &status, &frames, &entries);
-    if (!table)
-        return false;
-    bool good = of->base_number < frames;
-    if (good) {
-        const frame base = frame_of(table, frames, entries, of->base_number);
-        const size_t size = base.size < MOST_PREFIX ? base.size : MOST_PREFIX;
-        good = !base.based && base.size <= MOST_FRAME && make_room(prefix, base.size) && decode(with, fd, &base, (bytes){0}, prefix->at, size);
-        prefix->size = size;
+    if (!packs->stream) {
+        if (!zstd_load(&packs->with) || !(packs->stream = packs->with.create()))
+            return false;
+        (void)packs->with.set(packs->stream, STABLE_OUTPUT, 1);
     }
-    free(table);
-    close(fd);
-    return good;
+    free(packs->stored);
+    packs->stored = malloc((size_t)one.stored + 1);
+    if (!in->contents[which].at)
+        in->contents[which].at = malloc((size_t)one.size + 1);
+    packs->in = (zstd_buffer){packs->stored, 0, 0}, packs->out = (zstd_buffer){in->contents[which].at, one.size, 0};
+    return packs->in.at && packs->out.at && !packs->with.failed(packs->with.reset(packs->stream, SESSION)) &&
+           !packs->with.failed(packs->with.prefix(packs->stream, prefix, prefix_size));
 }
 
-static bool unpack_entry(const place *of, uint8_t *to) {
-    zstd with;
-    const size_t end = (size_t)of->before + of->size;
-    bytes prefix = {0};
-    uint8_t *whole = malloc((size_t)of->of.size + 1);
-    const bool good = whole && zstd_load(&with) && (!of->of.based || read_prefix(&with, of->store, &of->of, &prefix)) &&
-                      decode(&with, of->fd, &of->of, prefix, whole, end);
-    if (good)
-        memcpy(to, whole + of->before, of->size);
-    free(whole);
-    release(&prefix);
-    return good;
+/* At least the first `size` bytes of the frame's content. They are unpacked block by block, each from where it was read
+ * to where it stays: of what is behind, nothing is read and no page is touched. */
+static const uint8_t *content_of(record *of, pack *in, size_t which, size_t size) {
+    enum { FIRST = 6 }; /* less than a whole header; how much comes next, the decoder says each time */
+    struct packs *packs = of->packs;
+    const frame one = frame_of(in, which);
+    if (in->contents[which].at && in->contents[which].size >= size)
+        return in->contents[which].at;
+    bool good = (packs->begun == in && packs->begun_frame == which) || begin(of, in, which);
+    for (size_t more = FIRST; good && packs->out.pos < size;) {
+        const size_t before = packs->out.pos, left = one.stored - packs->in.size;
+        more = more < left ? more : left;
+        good = read_at(in->fd, packs->stored + packs->in.size, more, one.at + packs->in.size);
+        packs->in.size += good ? more : 0;
+        more = good ? packs->with.decode(packs->stream, &packs->out, &packs->in) : 0;
+        good = good && !packs->with.failed(more) && (left || packs->out.pos > before);
+    }
+    packs->begun = good ? in : NULL, packs->begun_frame = which;
+    if (!good)
+        return NULL;
+    in->contents[which].size = packs->out.pos;
+    return in->contents[which].at;
 }
 
-bool entry_status(int store, const char *name, struct stat *found) {
+static const uint8_t *entry_at(record *of, const place *where) {
+    const uint8_t *content = content_of(of, where->in, where->frame, where->before + where->size);
+    return content ? content + where->before : NULL;
+}
+
+bool entry_status(record *of, const char *name, struct stat *found) {
     place where;
-    if (store_status(store, name, found))
+    if (store_status(of->store, name, found))
         return true;
-    if (!look_up(store, name, &where))
+    if (!look_up(of, name, &where))
         return false;
-    *found = where.status;
-    found->st_size = where.size;
-    close(where.fd);
+    *found = where.in->status;
+    found->st_size = (off_t)where.size;
     return true;
 }
 
-bool entry_read(int store, const char *name, off_t most, bytes *content) {
+const uint8_t *entry_packed(record *of, const char *name, uint64_t size) {
+    place where;
+    return look_up(of, name, &where) && where.size == size ? entry_at(of, &where) : NULL;
+}
+
+bool entry_read(record *of, const char *name, off_t most, bytes *content) {
     struct stat status;
-    place where = {0};
-    const int fd = store_open(store, name, O_RDONLY, most, &status);
-    if (fd < 0 && !look_up(store, name, &where))
-        return false;
-    const size_t size = fd < 0 ? where.size : (size_t)status.st_size;
-    bool good = (off_t)size <= most && make_room(content, size);
-    if (fd >= 0)
-        good = good && read(fd, content->at + content->size, size) == (ssize_t)size;
-    else
-        good = good && unpack_entry(&where, content->at + content->size);
-    close(fd < 0 ? where.fd : fd);
+    place where;
+    const int fd = store_open(of->store, name, O_RDONLY, most, &status);
+    if (fd < 0) {
+        const uint8_t *at = look_up(of, name, &where) && (off_t)where.size <= most ? entry_at(of, &where) : NULL;
+        if (at)
+            append(content, at, where.size);
+        return at && !content->failed;
+    }
+    const size_t size = (size_t)status.st_size;
+    const bool good = make_room(content, size) && read(fd, content->at + content->size, size) == (ssize_t)size;
+    close(fd);
     content->size += good ? size : 0;
     return good;
 }
 
-void entry_touch(int store, const char *name) {
+void entry_touch(record *of, const char *name) {
     place where;
-    if (store_touch(store, name) || !look_up(store, name, &where))
+    if (store_touch(of->store, name) || !look_up(of, name, &where) || where.in->touched)
         return;
-    futimens(where.fd, NULL);
-    close(where.fd);
-    for (size_t i = 0; i < where.base_count; i++) { /* later than what needs them */
+    where.in->touched = true;
+    futimens(where.in->fd, NULL);
+    for (size_t i = 0; i < where.in->frames; i++) { /* later than what needs them */
         char base[16 + 2 * PACK_NAME_BYTES];
-        pack_name(where.bases[i], base);
-        store_touch(store, base);
+        const frame one = frame_of(where.in, i);
+        if (one.base)
+            pack_name(one.base, base), store_touch(of->store, base);
     }
 }

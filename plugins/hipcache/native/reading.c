@@ -45,7 +45,7 @@ static bool content_holds(int fd, const struct stat *status, const uint8_t diges
            fstat(fd, &after) == 0 && is_the_same(status, &after);
 }
 
-bool file_holds(const record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES],
+bool file_holds(record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES],
                 bool old, uint8_t *buffer) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat opened;

@@ -73,7 +73,7 @@ void system_recall(record *found) {
     release(&about), release(&claim), release(&content);
 }
 
-void system_note(const record *found) {
+void system_note(record *found) {
     uint8_t rooms[2][512], state[DIGEST_BYTES];
     bytes about = BEGINS_IN(rooms[0]), content = BEGINS_IN(rooms[1]), payload;
     char note[NOTE_BYTES + 1];
