@@ -205,11 +205,11 @@ def test_from_a_directory_above_them_they_are_told_apart_by_their_place(checkout
 
 def test_a_source_counts_as_the_file_that_a_link_leads_to_and_by_the_links_name(checkout: Checkout) -> None:
     root = checkout("one")
-    for name in ("v2", "v2"):
+    for name in ("v1", "v2"):
         (root / name).mkdir()
         (root / name / "k.hip").touch()
-    found = {cuid(root, source=f"{name}/k.hip") for name in ("v2", "v2")}
-    for name in ("v2", "v2"):
+    found = {cuid(root, source=f"{name}/k.hip") for name in ("v1", "v2")}
+    for name in ("v1", "v2"):
         (root / "now").unlink(missing_ok=True)
         (root / "now").symlink_to(name)
         found.add(cuid(root, source="now/k.hip"))

@@ -28,7 +28,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
-from hipcache.inputs.readset import Place, ReadFile, ReadSet
+from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.making.renaming import renamed
 from hipcache.model import Bound, loose_key, pass_of
@@ -49,7 +49,7 @@ class Edits:
     shelf: Shelf
     reads: ReadSets
     files: Files
-    preprocess: Callable[[FrontEnd, Collection[str], Mapping[str, bytes]], bytes | None]
+    preprocess: Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str]], bytes | None]
     clock: Callable[[], float]
 
     def adopt(self, bound: Bound) -> bool:
@@ -69,30 +69,33 @@ class Edits:
                         return False  # a file is gone, or another one by now
         return False
 
-    def _candidate(self, front: FrontEnd, entry: Entry, *, loose: bool) -> tuple[Entry, Edit, frozenset[str]] | None:
-        """The entry, the edit since it was made, and the macros of options that have other values; None if more has
-        changed."""
+    def _candidate(
+        self, front: FrontEnd, entry: Entry, *, loose: bool
+    ) -> tuple[Entry, Edit, frozenset[str], frozenset[str]] | None:
+        """The entry, the edit since it was made, the macros of options that have other values, and the names in those;
+        None if more has changed."""
         if entry.base not in ("", self.files.basedir.name) or (entry.text and entry.places is None):
             return None
         if entry.text and entry.message_format != front.message_format:
             return None
         passing = for_cuid(entry.passing, front.cuid) if loose else entry.passing
-        macros = front.revalued(entry.macros) if loose else frozenset[str]()
+        revalued = front.revalued(entry.macros) if loose else (frozenset[str](), frozenset[str]())
         reads = self.reads.get(entry.reads)
-        if reads is None or passing is None or macros is None:
+        if reads is None or passing is None or revalued is None:
             return None
+        macros, names = revalued
         edit = outline.edit(self.files, reads)
         if edit is None or not (edit.lines or macros) or edit.reads.files[0].path in edit.marked:
             return None
-        return replace(entry, passing=passing, message_format=front.message_format), edit, macros
+        return replace(entry, passing=passing, message_format=front.message_format), edit, macros, names
 
-    def _adopt(self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str]) -> bool:
+    def _adopt(self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]) -> bool:
         front = pass_of(bound).front
         asks_lines = bool(edit.lines) and entry.lines is None
         if asks_lines or macros or edit.marked:
             began = changed.limit(self.clock())
             replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
-            text = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced)
+            text = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names)
             if text is None or preprocessed.is_expanded(text):
                 return False
             if asks_lines:
@@ -149,7 +152,7 @@ class Edits:
         return any(changed.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
 
 
-def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[Place, ...] | None:
+def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[MessageLine, ...] | None:
     """See `Entry.places`."""
     if _WRAPS.search(entry.message_format):
         return None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hipcache.cache.duration import duration
-from hipcache.inputs.readset import Place, Quote
+from hipcache.inputs.readset import MessageLine, Quote
 from hipcache.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Entry:
     source: tuple[str, str] = ("", "")
     lines: tuple[str, ...] | None = None
     macros: tuple[str, ...] = ()
-    places: tuple[Place, ...] | None = None
+    places: tuple[MessageLine, ...] | None = None
 
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
@@ -107,7 +107,7 @@ def _entry(
         macros=tuple(map(str, macros)),
         places=None
         if places is None
-        else tuple(Place(str(path), int(line), int(rank), str(digest)) for path, line, rank, digest in places),
+        else tuple(MessageLine(str(path), int(line), int(rank), str(digest)) for path, line, rank, digest in places),
         **more,
     )
 

@@ -19,27 +19,35 @@ _OF_TEXT = frozenset(
 
 
 def text(
-    session: Session, front: FrontEnd, marked: Collection[str], replaced: Mapping[str, bytes] | None = None
+    session: Session,
+    front: FrontEnd,
+    marked: Collection[str],
+    replaced: Mapping[str, bytes] | None = None,
+    unused: Collection[str] = (),
 ) -> bytes | None:
     """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
-    place of those of some headers; None if it cannot be told, or there is anything to say about it. Raises PassThrough
-    if the compiler cannot be started."""
+    place of those of some headers; None if a text uses or defines one of the `unused` names, if
+    it cannot be told, or there is anything to say about it. Raises PassThrough if the compiler cannot be started."""
     if not _OF_TEXT.isdisjoint(option.text[0] for option in front.job.options):
         return None
     argv = front.preprocessor(marked)
     if replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
+    poison = preprocessed.poison(unused)
+    if poison:
+        argv[2:2] = ["-include", str(session.jobs.scratch(f"poison-{front.key.digest}", poison))]
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         done = session.jobs.attempt(argv)
     if done.status or done.stderr or session.jobs.was_set_back(started, done):
         return None
+    made = done.stdout.replace(poison, b"", 1) if poison else done.stdout
 
     def identity(path: str) -> object:
         return search.identity(session.files.resolve(path))
 
     files = {identity(path) for path in replaced or ()}
-    return preprocessed.without_witnesses(done.stdout, lambda name: identity(name) in files) if files else done.stdout
+    return preprocessed.without_witnesses(made, lambda name: identity(name) in files) if files else made
 
 
 def _overlay(session: Session, front: FrontEnd, replaced: Mapping[str, bytes]) -> str:

@@ -21,7 +21,12 @@ _BREAK = pattern(rb"(?m)^\0\n")
 # Its lines may look like directives.
 _RAW_STRING = pattern(rb"R[\\\s]*\"")
 # (the directive without its value, its value)
-_VALUE = pattern(rb"(?m)^(?<!\\\n)(?<!\\\r\n)([ \t]*#[ \t]*define[ \t]+[A-Za-z_]\w*[ \t]+)([^\n\\\0]+)$")
+_VALUE = pattern(
+    rb"(?m)^(?<!\\\n)(?<!\\\r\n)([ \t]*#[ \t]*define[ \t]+[A-Za-z_]\w*[ \t]+)(?=[^\n\\\0]+$)((?:%b)+\r?)$"
+    % preprocessed.SIMPLE.encode()
+)
+# It may stand at the very beginning alone.
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CUT = b"\0value"
 # Digits of a value's digest: only edits of one file are compared.
 _DIGITS = 16
@@ -39,7 +44,7 @@ class Outline(NamedTuple):
 def read(content: bytes) -> Outline | None:
     """None if the text must be taken as it is."""
     text = comments.blanked(content)
-    if text is None:
+    if text is None or _BYTE_ORDER_MARK in content:
         return None
     code = _BREAK.sub(b"", text.replace(comments.EMPTY, b""))
     values = () if _RAW_STRING.search(code) else tuple(found[2] for found in _VALUE.finditer(code))

@@ -7,7 +7,7 @@ the macro is expanded, also as a part of a string; and in a directive, or where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hipcache.patterns import pattern
 
@@ -20,6 +20,7 @@ WITNESS = b"#pragma hipcache\n"
 _PLACES = (
     *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
     *(b"__builtin_dump_struct", b"unique_stable_name"),
+    *(b"__func__", b"__FUNCTION__", b"__builtin_FUNCTION"),  # a conversion is named after its type
 )
 # The preprocessor leaves the words of pragmas as they are, and the parser may expand them: those in this list are no
 # macros of anybody.
@@ -31,6 +32,8 @@ _PRAGMA_WORDS = frozenset(
         b"push_macro pop_macro unroll nounroll force_cuda_host_device begin end FP_CONTRACT ON OFF"
     ).split()
 )
+# Its number may be a macro's of any name, also of one in this list.
+_UNROLL_BY_NAME = pattern(rb"unroll\b.*[A-Za-z_]")
 _ASM = pattern(rb"\b(?:asm|__asm__|__asm)\b")
 _ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s*\")")
 _ASM_PART = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[()]|[^\"'()]+|.")
@@ -39,6 +42,11 @@ _ENTERED = pattern(rb'(?m)^# 1 "((?:[^"\\\n]|\\.)*)" 1\b')
 _ESCAPE = pattern(rb"\\(.)")
 _DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
 _HEADER = b"/source_location"
+#: A token of a value for which a mark can stand, or blanks. Where macros count their arguments or look for parentheses,
+#: a comma or a parenthesis matters unseen; and clang has something to say about a lone quote or a comment.
+SIMPLE = r"[ \t]|[0-9][\w.]*(?![\w.])|\"(?:[^\"\\\n]|\\[^\n])*\"|[-+*.<>=&|^~]"
+_SIMPLE_OR_NAMES = pattern(rf"(?:{SIMPLE}|[A-Za-z_]\w*(?!\w))+")
+_NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
 
 
 def mark(name: str) -> str:
@@ -94,7 +102,7 @@ def _is_plain(text: bytes) -> bool:
     """Are the words of all pragmas known? (Without an option for it, OpenMP's are ignored.)"""
     pragmas = {found[1].strip() for found in _PRAGMA.finditer(text)}
     named = {word for pragma in pragmas if not pragma.startswith(b"omp ") for word in _WORD.findall(pragma) if word}
-    return named <= _PRAGMA_WORDS
+    return named <= _PRAGMA_WORDS and not any(map(_UNROLL_BY_NAME.match, pragmas))
 
 
 def _names_place(text: bytes) -> bool:
@@ -128,3 +136,17 @@ def name_of(option: str) -> str:
     """The name of the plain macro that an option gives a value (`-D NAME=value`); empty for any other option."""
     found = _DEFINES.match(option)
     return found[1] if found else ""
+
+
+def names_in(option: str) -> frozenset[str] | None:
+    """The names in the value that an option gives a plain macro, which may be names of other macros; None if a mark
+    cannot stand for the value."""
+    value = option.partition("=")[2]
+    if not value.strip() or not _SIMPLE_OR_NAMES.fullmatch(value):
+        return None
+    return frozenset(filter(None, _NAME_OR_OTHER.findall(value)))
+
+
+def poison(names: Collection[str]) -> bytes:
+    """A text after which it is an error to use these names, also to define them."""
+    return b"".join(b"#pragma GCC poison %b\n" % name.encode() for name in sorted(names))

@@ -77,7 +77,7 @@ class Quote(NamedTuple):
     digest: str
 
 
-class Place(NamedTuple):
+class MessageLine(NamedTuple):
     """A line that messages name: its file as in the read set, its number, its rank among the lines with text, and a
     digest of its text."""
 

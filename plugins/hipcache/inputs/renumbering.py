@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from hipcache.inputs import comments, outline, quoted
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.readset import Place, ReadFile
+from hipcache.inputs.readset import MessageLine, ReadFile
 from hipcache.patterns import pattern
 
 _PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|remark|note): .*)")
 _INCLUDED = pattern(r"(In file included from .+):([0-9]+)(:)")
+_MARKED = pattern(r" +\|(?: .*)?")
 _INCLUDED_FROM = "In file included from "
 _NUMBERED = pattern(r"( *[0-9]+)( \|.*)")
 _ANY_PLACE = pattern(r":[0-9]+:[0-9]+")
@@ -29,10 +30,12 @@ class _Unknown(Exception):
     """It is not understood."""
 
 
-def places(text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], bytes]) -> tuple[Place, ...] | None:
+def places(
+    text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], bytes]
+) -> tuple[MessageLine, ...] | None:
     """The lines that the messages name, of files that have an outline; None if the messages are not understood."""
     by_name = _by_name(reads)
-    found: dict[tuple[str, int], Place] = {}
+    found: dict[tuple[str, int], MessageLine] = {}
     lines: dict[str, outline.Lines | None] = {}
 
     def note(name: str, line: int) -> int:
@@ -43,7 +46,7 @@ def places(text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], b
             known = lines[file.path]
             if known is None or line - 1 not in known.ranks:
                 raise _Unknown
-            found[file.path, line] = Place(file.path, line, known.ranks[line - 1], _digest(known, line))
+            found[file.path, line] = MessageLine(file.path, line, known.ranks[line - 1], _digest(known, line))
         return line
 
     try:
@@ -53,7 +56,7 @@ def places(text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], b
 
 
 def renumbered(
-    text: str, known: Iterable[Place], reads: Iterable[ReadFile], contents: Mapping[str, bytes]
+    text: str, known: Iterable[MessageLine], reads: Iterable[ReadFile], contents: Mapping[str, bytes]
 ) -> str | None:
     """The messages of files that have these `contents` now, by path; None if it is not known what they are."""
     by_name = _by_name(reads)
@@ -84,15 +87,24 @@ def _rewritten(text: str, number: Callable[[str, int], int]) -> str:
     if "\x1b" in text or quoted.lines_of(text) is None:
         raise _Unknown
     made, name = [], ""
-    for line in text.split("\n"):
+    quoted_before: tuple[int, int] | None = None
+    lines = text.split("\n")
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
         place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
         if place and not _ANY_PLACE.search(place[3], 1 + place[3].index(":", 1)):
-            name = place[1]
+            name, quoted_before = place[1], None
             made.append(f"{name}:{_moved(number, name, place[2])}{place[3]}")
         elif included:
             made.append(f"{included[1]}:{_moved(number, included[1].removeprefix(_INCLUDED_FROM), included[2])}:")
         elif numbered and name:
-            made.append(_moved(number, name, numbered[1]).rjust(len(numbered[1])) + numbered[2])
+            if not (_NUMBERED.fullmatch(after) or _MARKED.fullmatch(after)):
+                raise _Unknown  # Code, which clang 15 quotes without numbers.
+            new = _moved(number, name, numbered[1])
+            old = int(numbered[1])
+            if quoted_before and int(new) - old != quoted_before[1] - quoted_before[0]:
+                raise _Unknown  # A line between these would be quoted, too.
+            quoted_before = old, int(new)
+            made.append(new.rjust(len(numbered[1])) + numbered[2])
         elif place or _ANY_PLACE.search(line):
             raise _Unknown
         else:

@@ -146,12 +146,15 @@ class FrontEnd:
         """The key without these values, and without the CUID, which counts them."""
         return make_key(f"{self.key.kind} with other macros", map(_loosened, self.key.inputs)).digest
 
-    def revalued(self, values: Collection[str]) -> frozenset[str] | None:
-        """Those that have other values than these, which were given to macros of the same names; None if one of them
-        is given more than one: the compiler may have something to say about that."""
+    def revalued(self, values: Collection[str]) -> tuple[frozenset[str], frozenset[str]] | None:
+        """The macros that have other values than these, which were given to macros of the same names, and the names in
+        both values; None if one of them is given more than one: the compiler may have something to say about that."""
         names = [preprocessed.name_of(value) for value in self.values]
-        others = [name for name, value, old in zip(names, self.values, values, strict=True) if value != old]
-        return None if any(names.count(name) > 1 for name in others) else frozenset(others)
+        pairs = [pair for pair in zip(names, self.values, values, strict=True) if pair[1] != pair[2]]
+        inside = [preprocessed.names_in(value) for _, *both in pairs for value in both]
+        if None in inside or any(names.count(name) > 1 for name, *_ in pairs):
+            return None
+        return frozenset(name for name, *_ in pairs), frozenset[str]().union(*filter(None, inside))
 
     @property
     def included(self) -> list[str]:
