@@ -83,8 +83,8 @@ def remember(
     ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal, shared=shared)
     compared = variables.compared(environ, ignored, cwd)
     try:
-        system_list = engine.store.put_blob(pack_list(system_guarded))
         system_contents_blob = engine.store.put_blob(system_contents)
+        system_list = engine.store.put_blob(pack_list(system_guarded))  # last but the record: see store/packs.py
         record = DirectRecord(
             variables_digest(compared),
             state_digest(guarded, files) if is_old else NO_STATE,

@@ -20,11 +20,11 @@ A pack, all numbers little-endian::
                          frame there (4), 0 if it has none; of each entry its kind (1: "a" for an action, "b" for a
                          blob), its frame (1), 0 (2), bytes of the frame's content before it (4), its size (4), key or
                          digest (32)
-    frames               zstd's; first records and lists, then code
+    frames               zstd's, of which each may be empty: the newest records and lists, the others, code
 
 An entry stands in the content as in a file of its own: so it is checked by its digest, as ever, and where anything is
-wrong with the pack there is no entry. What a direct hit reads stands first in each frame, which is unpacked no further
-than that.
+wrong with the pack there is no entry. What a direct hit reads stands in the first frame, and its object first in that
+of code: a frame is unpacked no further than it is needed.
 
 The index, a hash table::
 
@@ -77,6 +77,8 @@ _NO_BASE = bytes(_NAME_BYTES)
 MOST_PREFIX = 4 << 20
 _CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"BC\xc0\xde")
 _LARGE = 1 << 16
+# In the first frame: a direct record and its list (direct/remember.py).
+_NEWEST = 2
 _KINDS = {ord("a"): ACTIONS, ord("b"): BLOBS}
 
 
@@ -125,23 +127,16 @@ def new_name() -> str:
     return f"{PACKS}/{random_name()}"
 
 
-def build(entries: Mapping[str, bytes], now: float, bases: Mapping[bool, tuple[Frame, bytes]]) -> bytes:
-    """A pack of these entries, in that order. `now`: seconds of the epoch; `bases`: of records, and of code (True),
-    with what they begin with. Raises ZstdError."""
-    frames: list[list[tuple[str, bytes]]] = []
-    for is_code in (False, True):
-        room = -1
-        for name, content in entries.items():
-            if _is_code(content) is is_code:
-                if len(content) > room:
-                    frames.append([])
-                    room = _MOST_FRAME
-                frames[-1].append((name, content))
-                room -= len(content)
+def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Frame, bytes]]) -> bytes:
+    """A pack of these entries, in that order, the newest first. `now`: seconds of the epoch; `bases`: by the number of
+    the frame, with what they begin with. Raises ZstdError."""
+    code = [(name, content) for name, content in entries.items() if _is_code(content)]
+    others = [(name, content) for name, content in entries.items() if not _is_code(content)]
+    frames = [others[:_NEWEST], others[_NEWEST:], code]
     packed, table = [], []
-    for frame in frames:
+    for number, frame in enumerate(frames):
         whole = b"".join(content for _, content in frame)
-        base, prefix = bases.get(_is_code(frame[0][1]), (None, b""))
+        base, prefix = bases.get(number, (None, b"")) if whole else (None, b"")
         packed.append(zstd.compress(whole, prefix))
         table.append(
             _FRAME.pack(len(packed[-1]), len(whole), _id(base.pack) if base else _NO_BASE, base.number if base else 0)
@@ -176,7 +171,7 @@ class Packs:
         self._lock = threading.Lock()
         self._tables: dict[str, Table] = {}
         self._contents: dict[tuple[str, int], bytes] = {}
-        self._used: Counter[tuple[tuple[str, int], bool]] = Counter()
+        self._used: Counter[tuple[str, int]] = Counter()
 
     def find(self, name: str) -> Place | None:
         """Raises nothing."""
@@ -190,23 +185,21 @@ class Packs:
         """Unchecked, but as long as it is to be. Raises DamagedEntry, OSError."""
         end = place.before + place.size
         with self._lock:
-            base = place.frame.base
-            self._used[(base or (place.pack, place.frame.number), self._is_code(place.frame))] += 1
+            self._used[place.frame.base or (place.pack, place.frame.number)] += 1
             return self._content(place.frame, end)[place.before : end]
 
-    def _is_code(self, frame: Frame) -> bool:
-        return frame.number > 0
-
-    def bases(self) -> dict[bool, tuple[Frame, bytes]]:
-        """What was read from most since this was last asked: of records, and of code (True). Raises nothing."""
+    def bases(self) -> dict[int, tuple[Frame, bytes]]:
+        """By number, the frames that were read from most since this was last asked. Raises nothing."""
         with self._lock:
             used, self._used = self._used.most_common(), Counter()
-            found: dict[bool, tuple[Frame, bytes]] = {}
-            for ((pack, number), is_code), _ in used:
-                if is_code not in found:
-                    with suppress(OSError, DamagedEntry, IndexError):
-                        frame = self.table(pack).frames[number]
-                        found[is_code] = frame, self._prefix(frame)
+            found: dict[int, tuple[Frame, bytes]] = {}
+            for (pack, read), _ in used:
+                # The engine does not read the first one: a direct record of before is like the new one.
+                for number in (0, 1) if read == 1 else (read,):
+                    if number not in found:
+                        with suppress(OSError, DamagedEntry, IndexError):
+                            frame = self.table(pack).frames[number]
+                            found[number] = frame, self._prefix(frame)
             return found
 
     def _prefix(self, base: Frame) -> bytes:
