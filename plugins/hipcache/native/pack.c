@@ -125,9 +125,9 @@ typedef struct {
 
 static int digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
-static void pack_name(const uint8_t pack[PACK_NAME_BYTES], char name[16 + 2 * PACK_NAME_BYTES]) {
+static void pack_name(const uint8_t named[PACK_NAME_BYTES], char name[16 + 2 * PACK_NAME_BYTES]) {
     memcpy(name, "packs/", 6);
-    hexadecimal(pack, PACK_NAME_BYTES, name + 6);
+    hexadecimal(named, PACK_NAME_BYTES, name + 6);
 }
 
 static frame frame_of(const pack *in, size_t which) {
