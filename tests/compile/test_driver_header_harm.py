@@ -61,7 +61,7 @@ class Evicting(Runner):
 
     def trace(self, argv: Sequence[str], **how: Any) -> Traced:
         if "-include-pch" in argv:
-            for blob in (self.store / "v2/blobs").glob("*/*"):
+            for blob in (self.store / "v2/blobs").glob("*"):
                 blob.unlink(missing_ok=True)
         return super().trace(argv, **how)
 

@@ -63,18 +63,18 @@ def test_an_include_path_of_the_environment_is_part_of_the_key(lab: Lab, variabl
     for number in (1, 2):
         lab.write(f"v{number}/value.hpp", f"#define VALUE {number}\n")
     lab.write("k.hip", kernel("VALUE", "#include <value.hpp>"))
-    before = lab.warm(env={variable: "v2"})
+    before = lab.warm(env={variable: "v1"})
     lab.changed(before, env={variable: "v2"})
 
 
 @pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
 def test_a_header_that_appears_in_an_include_path_of_the_environment_is_seen(lab: Lab, variable: str) -> None:
-    (lab.root / "v2").mkdir()
+    (lab.root / "v1").mkdir()
     lab.write("v2/value.hpp", "#define VALUE 1\n")
     lab.write("k.hip", kernel("VALUE", "#include <value.hpp>"))
     env = {variable: "v1:v2"}
     before = lab.warm(env=env)
-    lab.write("v2/value.hpp", "#define VALUE 2\n")
+    lab.write("v1/value.hpp", "#define VALUE 2\n")
     lab.changed(before, env=env)
 
 

@@ -91,14 +91,14 @@ class Meanwhile(SubprocessRunner):
 @pytest.mark.parametrize("change", ["compiler", "directory", "read through a link", "listed"])
 def test_a_plan_is_not_remembered_if_a_change_came_while_the_driver_made_it(lab: Lab, change: str) -> None:
     """What the driver finds then are old files, whose own change times say nothing."""
-    lab.write("v2/c.cfg", "-DVALUE=1\n")
+    lab.write("v1/c.cfg", "-DVALUE=1\n")
     lab.write("v2/c.cfg", "-DVALUE=2\n")
     lab.write("k.hip", "")
     lab.write("gcc/lib/gcc/x86_64-linux-gnu/11/crtbegin.o", "")
     lab.write("prepared/crtbegin.o", "")
     compiler, current, gcc = (lab.root / name for name in ("compiler++", "current", "gcc/lib/gcc/x86_64-linux-gnu"))
     compiler.symlink_to(lab.compiler)
-    current.symlink_to("v2")
+    current.symlink_to("v1")
     changes: dict[str, Callable[[], object]] = {
         "compiler": lambda: switch(compiler, "/usr/bin/true"),
         "directory": lambda: (current.rename(lab.root / "old"), (lab.root / "v2").rename(current)),
@@ -107,7 +107,7 @@ def test_a_plan_is_not_remembered_if_a_change_came_while_the_driver_made_it(lab:
     }
     if change == "directory":
         current.unlink()
-        (lab.root / "v2").rename(current)
+        (lab.root / "v1").rename(current)
     settle()
     words = [str(compiler), "-###", "--config", f"{current}/c.cfg", f"--gcc-toolchain={lab.root}/gcc"]
     words += ["--offload-arch=gfx906", "-nogpuinc", "-nogpulib", "-c", "k.hip"]

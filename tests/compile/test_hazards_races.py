@@ -83,13 +83,13 @@ def test_a_directory_switched_while_a_pass_runs_spoils_nothing(lab: Lab, tmp_pat
         lab.write(f"v{number}/deep/value.hpp", f"#define VALUE {number}\n")
     current = lab.root / "current"
     if how == "link":
-        current.symlink_to("v2")
+        current.symlink_to("v1")
         change = f"ln -s v2 {current}.new; mv -T {current}.new {current}"
     elif how == "directory":
-        (lab.root / "v2").rename(current)
+        (lab.root / "v1").rename(current)
         change = f"mv {current} {current}.old; mv {lab.root}/v2 {current}"
     else:
-        (lab.root / "v2").rename(current)
+        (lab.root / "v1").rename(current)
         change = f"mv {current}/deep {current}/old; mv {lab.root}/v2/deep {current}/deep"
     lab = changing(lab, tmp_path, moment, change, HOST)
     assert lab.hipcache(*lab.words("-I", "current")).status == 0
