@@ -127,6 +127,7 @@ class System:
 
     def warm(self) -> bytes:
         """Served from now on, with a resident that knows it. Gives the question that is put to it."""
+        self.lab.compile("-DFIRST", *self.flags)  # compares all variables
         self.lab.warm(*self.flags)
         question = self.question()
         if not self.answers():
