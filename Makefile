@@ -19,6 +19,8 @@ FAILING_ARGS ?=
 ROOMS ?=
 
 SECONDS ?= 60
+# Tests for `make test-integration`
+INTEGRATION ?= tests/integration
 PYTEST = .venv/bin/pytest -n $(WORKERS) --dist worksteal
 # Of tests/integration, in `make test`: a build by each front end, and a packaging recipe.
 SMOKE := $(addprefix tests/integration/, \
@@ -62,7 +64,7 @@ test: check
 
 test-integration test-full: SETUP_ARGS := --builders --iree --remote
 test-integration: setup
-	$(PYTEST) tests/integration $(PYTEST_ARGS)
+	$(PYTEST) $(INTEGRATION) $(PYTEST_ARGS)
 
 # And once more with every file of a test watched by the resident.
 test-full: export TEST_FULL := 1
