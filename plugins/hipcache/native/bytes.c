@@ -42,6 +42,10 @@ void hexadecimal(const uint8_t *content, size_t size, char *text) {
     text[2 * size] = 0;
 }
 
+int hexadecimal_digit(char digit) {
+    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
 static size_t two_bytes(const uint8_t *at) {
     return (size_t)at[0] | (size_t)at[1] << 8;
 }

@@ -38,6 +38,8 @@ void append(bytes *text, const void *more, size_t size);
 void release(bytes *text);
 /* `text` has room for 2 * size + 1. */
 void hexadecimal(const uint8_t *content, size_t size, char *text);
+/* Its value, -1 for what is no such digit. */
+int hexadecimal_digit(char digit);
 
 /* One compile that is asked for. `argv` and `environ` end with NULL. */
 typedef struct {

@@ -123,8 +123,6 @@ typedef struct {
     size_t frame, before, size;
 } place;
 
-static int digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
-
 static void pack_name(const uint8_t named[PACK_NAME_BYTES], char name[16 + 2 * PACK_NAME_BYTES]) {
     memcpy(name, "packs/", 6);
     hexadecimal(named, PACK_NAME_BYTES, name + 6);
@@ -231,7 +229,8 @@ static bool look_up(record *of, const char *name, place *found) {
     size_t count = 0;
     for (const char *c = digits; c && *c && count < 2 * DIGEST_BYTES; c++)
         if (*c != '/') {
-            key[count / 2] = (uint8_t)(count % 2 ? key[count / 2] << 4 | digit(*c) : digit(*c));
+            const int digit = hexadecimal_digit(*c);
+            key[count / 2] = (uint8_t)(count % 2 ? key[count / 2] << 4 | digit : digit);
             count++;
         }
     /* A content is the same wherever it lies, so most likely in the record's own pack; of records the newest counts. */

@@ -28,10 +28,6 @@ static void write_note(const uint8_t state[DIGEST_BYTES], char note[NOTE_BYTES +
     memcpy(note + BEFORE_BYTES + HEX_BYTES, AFTER, sizeof AFTER);
 }
 
-static int digit(char one) {
-    return one >= '0' && one <= '9' ? one - '0' : one >= 'a' && one <= 'f' ? one - 'a' + 10 : -1;
-}
-
 /* False for what is no note. */
 static bool read_note(bytes payload, uint8_t state[DIGEST_BYTES]) {
     char again[NOTE_BYTES + 1];
@@ -39,7 +35,7 @@ static bool read_note(bytes payload, uint8_t state[DIGEST_BYTES]) {
     if (payload.size != NOTE_BYTES)
         return false;
     for (int i = 0; i < DIGEST_BYTES; i++) {
-        const int high = digit(digits[2 * i]), low = digit(digits[2 * i + 1]);
+        const int high = hexadecimal_digit(digits[2 * i]), low = hexadecimal_digit(digits[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         state[i] = (uint8_t)(high << 4 | low);
