@@ -12,10 +12,8 @@ Beside the entry under its own key, what a pass made is kept under a key without
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
 
 from hipcache.cache import entries
 from hipcache.cache.content import Shelf
@@ -24,7 +22,6 @@ from hipcache.cache.read_sets import ReadSets
 from hipcache.cache.spelled import for_cuid, has_cuid
 from hipcache.disk import changed
 from hipcache.inputs import outline, preprocessed, quoted, renumbering
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
@@ -158,16 +155,13 @@ def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[MessageLine, ...
         return None
     try:
         return renumbering.places(entry.text, reads.files, lambda file: _content(files, file))
-    except OSError:
+    except (OSError, Untraceable):
         return None  # it changed since the pass read it
 
 
 def _content(files: Files, file: ReadFile) -> bytes:
-    """Raises OSError if it is another one by now."""
-    content = Path(files.resolve(files.basedir.local(file.path))).read_bytes()
-    if digest_bytes(content) != file.digest:
-        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), file.path)
-    return content
+    """Raises OSError, Untraceable."""
+    return files.content(files.basedir.local(file.path), file.digest)
 
 
 def publish(shelf: Shelf, bound: Bound, entry: Entry, made: bytes) -> None:

@@ -74,17 +74,9 @@ def lines(content: bytes) -> Lines | None:
 def digests(files: Files, path: str, digest: str) -> tuple[str, tuple[str, ...]]:
     """`ReadFile.code` and `ReadFile.values` of the content with that digest. Raises OSError, Untraceable."""
     if digest not in files.outlines:  # most passes read the same
-        found = _of(files, path, digest)
+        found = read(files.content(path, digest))
         files.outlines[digest] = (digest_bytes(found.code), _values(found)) if found else ("", ())
     return files.outlines[digest]
-
-
-def _of(files: Files, path: str, digest: str) -> Outline | None:
-    with open(files.resolve(path), "rb") as file:
-        content = file.read()
-    if digest_bytes(content) != digest:
-        raise Untraceable(f"'{path}' changed while hipcache read it")
-    return read(content)
 
 
 def _values(outline: Outline) -> tuple[str, ...]:
@@ -117,7 +109,7 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
             if digest == file.digest:
                 now.append(replace(file, status=files.lasting(status)))
                 continue
-            found = _of(files, path, digest) if file.code else None
+            found = read(files.content(path, digest)) if file.code else None
             if found is None or digest_bytes(found.code) != file.code:
                 return None
             values = _values(found)

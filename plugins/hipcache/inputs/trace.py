@@ -179,14 +179,18 @@ class Files:
         known = self._read.get(path)
         return known[2] if known and known[1] == digest else None
 
-    def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
-        """Digest of the text without comments, but for those in `lines`; empty if it must be taken as it is.
-        `digest` is of the content it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
+    def content(self, path: str, digest: str) -> bytes:
+        """The content with that digest. Raises OSError, or Untraceable where an edit has come between."""
         with open(self.resolve(path), "rb") as file:
             content = file.read()
         if digest_bytes(content) != digest:
             raise Untraceable(f"'{path}' changed while hipcache read it")
-        text = comments.without_comments(content, lines)
+        return content
+
+    def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
+        """Digest of the text without comments, but for those in `lines`; empty if it must be taken as it is.
+        Raises OSError, Untraceable (see `content`)."""
+        text = comments.without_comments(self.content(path, digest), lines)
         return digest_bytes(text) if text is not None else ""
 
     def is_other(self, path: str, digest: str, bare: str, *, exact: bool) -> bool:
