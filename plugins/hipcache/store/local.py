@@ -93,7 +93,9 @@ class LocalStore:
         for pack, _ in self._entries.packs.names():
             entries = self._entries.packs.table(pack).entries
             found |= {name.rpartition("/")[2]: pack for name in entries if name.startswith(f"{tree}/")}
-        return {name: pack for name, pack in found.items() if name not in dict(digests(self.confined, tree))}
+        for name, _ in digests(self.confined, tree):
+            found.pop(name, None)
+        return found
 
     def packs(self) -> Iterator[tuple[str, set[str], frozenset[str]]]:
         """Names below `v2/`: of each pack, of those that it needs, and of its entries."""
