@@ -1,4 +1,5 @@
-"""Offload arches for people: their order (gfx906, gfx90a, gfx942, gfx1030), and what remotes had of each."""
+"""Offload arches for people: their order (gfx906, gfx90a, gfx942, gfx1030), also among units, and what remotes had of
+each."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Mapping
 
 from hipcache.cli.screen import human_size, human_time
 from hipcache.patterns import pattern
+from hipcache.report.outcome import HOST, LINK
+from hipcache.report.sums import Tally
 
 _NAME = pattern(r"gfx(?:(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])|(?P<family>[0-9]+)(?P<rest>-.*))$")
 
@@ -20,6 +23,12 @@ def order(arch: str) -> tuple[int, str, str]:
     if match["family"]:
         return (int(match["family"]), match["rest"], features)
     return (int(match["major"]), match["minor"] + match["step"], features)
+
+
+def units(tallies: Mapping[str, Tally]) -> list[tuple[str, Tally]]:
+    """The units that were asked for: the architectures in their order, then the host and the link."""
+    asked = [(name, tally) for name, tally in tallies.items() if tally.hits or tally.misses]
+    return sorted(asked, key=lambda unit: (unit[0] in (HOST, LINK), unit[0] == LINK, order(unit[0])))
 
 
 OF_REMOTE = ("fetched", "not there", "bytes", "time", "faults")

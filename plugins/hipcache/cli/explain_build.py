@@ -19,7 +19,7 @@ def as_json(records: Sequence[Record], settings: Config) -> dict[str, object]:
     causes = build.causes(build.of_history(records))
     return {
         "compiles": {end: ends.count(end) for end in OUTCOMES},
-        "causes": [{"cause": one.name, "units": one.units, "objects": list(one.objects)} for one in causes],
+        "causes": [one.as_json() for one in causes],
         "hint": hint(records, settings),
     }
 

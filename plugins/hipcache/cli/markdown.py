@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hipcache.cli import arches
 from hipcache.cli.screen import human_size, human_time, percent
-from hipcache.report.outcome import HIT, HOST, LINK, MISS, PARTIAL
+from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 
@@ -33,9 +33,8 @@ def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     if namespace:
         rows.append(("namespace", namespace))
     parts = ["### hipcache", _table(("", ""), rows)]
-    units = [(name, tally) for name, tally in numbers.units.items() if tally.hits or tally.misses]
+    units = arches.units(numbers.units)
     if units:
-        units.sort(key=lambda unit: (unit[0] in (HOST, LINK), unit[0] == LINK, arches.order(unit[0])))
         parts.append(_table(("architecture", "hits", "misses", "hit rate"), (_row(*unit) for unit in units)))
     fetched = [(name, *cells) for name, cells in arches.of_remote(numbers.remote_units)]
     if fetched:

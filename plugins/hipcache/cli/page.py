@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 from hipcache.cli import arches, store_chart
 from hipcache.cli.screen import human_size, human_time, percent, plural
 from hipcache.report import build, drawing, logged
-from hipcache.report.outcome import HIT, HOST, LINK
+from hipcache.report.outcome import HIT
 from hipcache.report.stats_log import Compile
 from hipcache.report.store_history import Point
+from hipcache.report.sums import Tally
 from hipcache.report.targets import by_place
 from hipcache.values import dataclass
 
@@ -92,7 +93,7 @@ def page(told: Told) -> str:
         *(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in cards),
         "</dl>",
         _section("Timeline", f'<div class="wide">{drawing.timeline(told.compiles)}</div>{_KEY}' if timed else ""),
-        _section("By architecture", _architectures(numbers.units.items())),
+        _section("By architecture", _architectures(numbers.units)),
         _section("Why units missed", _causes(build.summarized(build.causes(told.compiles)))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),
         _section("Slowest misses", _slowest(told.compiles)),
@@ -137,15 +138,12 @@ def _folded(rest: Sequence[str], show: Callable[[Sequence[str]], str]) -> str:
     return f"<details><summary>and {len(rest)} more</summary>{show(rest[:_MOST_FOLDED])}{uncounted}</details>"
 
 
-def _architectures(units: Iterable[tuple[str, object]]) -> str:
+def _architectures(units: Mapping[str, Tally]) -> str:
     rows = []
-    for name, tally in units:
-        hits, misses = getattr(tally, "hits", 0), getattr(tally, "misses", 0)
-        if hits or misses:
-            share = f"{drawing.bar(hits, misses)} {percent(hits, hits + misses)}"
-            rows.append(((name in (HOST, LINK), arches.order(name)), (escape(name), hits, misses, share)))
-    rows.sort(key=lambda row: row[0])
-    return _table(("architecture", "hits", "misses", "hit rate"), (row for _, row in rows), marked=True)
+    for name, tally in arches.units(units):
+        share = f"{drawing.bar(tally.hits, tally.misses)} {percent(tally.hits, tally.hits + tally.misses)}"
+        rows.append((escape(name), tally.hits, tally.misses, share))
+    return _table(("architecture", "hits", "misses", "hit rate"), rows, marked=True)
 
 
 def _groups(groups: Iterable[build.Group]) -> str:

@@ -18,10 +18,12 @@ from hipcache.cli.live import Line
 from hipcache.cli.screen import Screen, human_time, percent, plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
+from hipcache.processes import table
 from hipcache.processes.runner import run_in_foreground
+from hipcache.processes.table import RunningProcess
 from hipcache.report import build, logged, stats_log
 from hipcache.report.advice import ADVICE
-from hipcache.report.outcome import HIT, HOST, LINK, counted
+from hipcache.report.outcome import HIT, counted
 from hipcache.report.stats_log import Compile
 from hipcache.report.sums import Statistics
 from hipcache.report.targets import Targets
@@ -87,22 +89,15 @@ def _read(log: Path, start: int) -> list[Compile]:
 
 
 def _compilers() -> int:
-    """How many compilers, linkers and their like run below this process (proc(5))."""
-    parents, names = dict[str, str](), dict[str, str]()
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            try:
-                head, _, rest = Path(entry.path, "stat").read_text(errors="replace").rpartition(")")
-            except OSError:
-                continue  # it has ended
-            names[entry.name], parents[entry.name] = head.partition("(")[2], rest.split()[1]
-    running = 0
-    for pid, name in names.items():
-        above = parents[pid] if name.startswith(_COMPILERS) else ""
-        while above and above != str(os.getpid()):
-            above = parents.get(above, "")
-        running += bool(above)
-    return running
+    """How many compilers, linkers and their like run below this process."""
+    found = {one.number: one for one in table.running()}
+    count = 0
+    for one in found.values():
+        above: RunningProcess | None = one if one.name.startswith(_COMPILERS) else None
+        while above and above.parent != os.getpid():
+            above = found.get(above.parent)
+        count += above is not None
+    return count
 
 
 @contextmanager
@@ -144,13 +139,7 @@ def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen:
     ends = [one.outcome for one in compiles if one.outcome in numbers.compiles]
     rate = percent(numbers.compiles[HIT], numbers.cacheable)
     screen.line(f"  {counted(ends)}; hit rate {rate}")
-    units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
-    names = sorted((name for name in units if name not in (HOST, LINK)), key=arches.order)
-    parts = [
-        f"{name} {units[name].hits} of {units[name].hits + units[name].misses}"
-        for name in [*names, HOST, LINK]
-        if name in units
-    ]
+    parts = [f"{name} {tally.hits} of {tally.hits + tally.misses}" for name, tally in arches.units(numbers.units)]
     if parts:
         screen.line(f"  hits by architecture: {', '.join(parts)}")
     causes = build.summarized(build.causes(compiles))
@@ -168,7 +157,6 @@ def _as_json(
     numbers: Statistics, compiles: Sequence[Compile], command: Sequence[str], status: int, took: float
 ) -> dict[str, object]:
     """`seconds`: wall-clock time of the command."""
-    causes = [{"cause": one.name, "units": one.units, "objects": list(one.objects)} for one in build.causes(compiles)]
     units = {name: {"hits": tally.hits, "misses": tally.misses} for name, tally in numbers.units.items()}
     return {
         "command": list(command),
@@ -179,5 +167,5 @@ def _as_json(
         "seconds_saved": round(numbers.seconds_saved, 3),
         "passed_through": dict(numbers.passed_through),
         "not_stored": dict(numbers.not_kept),
-        "causes": causes,
+        "causes": [one.as_json() for one in build.causes(compiles)],
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
-from hipcache.report.outcome import FAILED, HIT, HOST, LINK, MISS, PARTIAL, PASSED_THROUGH, WORDS
+from hipcache.report.outcome import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, WORDS
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 
@@ -61,9 +61,7 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
 
 
 def _show_units(numbers: Statistics, screen: Screen) -> None:
-    units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
-    names = sorted((n for n in units if n not in (HOST, LINK)), key=arches.order)
-    rows = [_row(name, units[name]) for name in [*names, HOST, LINK] if name in units]
+    rows = [_row(name, tally) for name, tally in arches.units(numbers.units)]
     _table(["architecture", "hits", "misses", "hit %"], rows, screen)
     jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
     rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]

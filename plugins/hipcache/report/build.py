@@ -44,6 +44,9 @@ class Cause:
     objects: tuple[str, ...]
     seconds: float
 
+    def as_json(self) -> dict[str, object]:
+        return {"cause": self.name, "units": self.units, "objects": list(self.objects)}
+
 
 def of_history(records: Iterable[Record]) -> list[Compile]:
     """The last compile of each object: nothing is known of how long they took."""

@@ -19,10 +19,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hipcache.config import Config
+from hipcache.processes import table
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import conditions, statistics, telling
 from hipcache.report.conditions import Condition
-from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.store.local import LocalStore
@@ -31,18 +31,6 @@ _TOOLS = frozenset(["ninja", "ninja-build", "samu", "n2", "make", "gmake", "cmak
 _GENERATIONS = 100
 _HOUR = 3600
 _OLD = 24 * _HOUR
-
-
-@dataclass(frozen=True)
-class _Process:
-    """A line of /proc/PID/stat (proc(5))."""
-
-    number: int
-    name: str
-    parent: int
-    session: int
-    terminal: int
-    started: str
 
 
 def tell(those: Iterable[Condition], environ: Mapping[str, str]) -> None:
@@ -110,10 +98,10 @@ def _sweep(directory: str) -> None:
 
 def _build(number: int) -> str:
     """A name for the build that the process is part of."""
-    own = _process(number)
+    own = table.find(number)
     if own is None:
         return f"session-{os.getsid(0)}-{int(time.time()) // _HOUR}"
-    tool, top, process = None, own, _process(own.parent)
+    tool, top, process = None, own, table.find(own.parent)
     for _ in range(_GENERATIONS):
         if process is None or process.session != own.session:
             break
@@ -122,18 +110,8 @@ def _build(number: int) -> str:
         # The leader of a session with a terminal is the shell at which somebody types one command after the other.
         if process.number != process.session or not process.terminal:
             top = process
-        process = _process(process.parent)
+        process = table.find(process.parent)
     if tool:
         return f"{tool.number}-{tool.started}"
     # It may live for weeks, and be no build at all.
     return f"{top.number}-{top.started}-{int(time.time()) // _HOUR}"
-
-
-def _process(number: int) -> _Process | None:
-    try:
-        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
-            before, _, after = file.read().rpartition(")")
-        fields = after.split()
-        return _Process(number, before.partition("(")[2], int(fields[1]), int(fields[3]), int(fields[4]), fields[19])
-    except (OSError, ValueError, IndexError):
-        return None
