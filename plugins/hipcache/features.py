@@ -11,7 +11,7 @@ there: a function, or modules named as text, which are imported when they are ne
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered
-    WHOLE_COMPILE    the module whose `Made` keeps the record of a whole compile for a team
+    WHOLE_COMPILE    the module whose `WholeCompile` keeps the record of a whole compile for a team
     STORAGE_HELPER   the module whose `serve` is the process that holds connections
     EXECUTIONS       the module whose `Executions` runs actions in it, and `examine` checks an executor
     RECORDS          the module whose `outputs` names the contents of a record of its own

@@ -28,7 +28,7 @@ from hipcache.executor import workers
 from hipcache.executor.workers import Executor
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import SharedSlots, runtime_directory
-from hipcache.remote import needs
+from hipcache.remote import address
 from hipcache.remote.backend import STATUS
 from hipcache.remote.client import Client, Tell
 from hipcache.report import statistics
@@ -103,7 +103,7 @@ class Executions:
         try:
             texts = workers.named(config)
             found = [workers.parse(text) for text in texts]
-            missing = needs.missing_packages(texts)
+            missing = address.missing_packages(texts)
             if missing:
                 raise ConfigError(f"an executor needs {', '.join(missing)}", f"pip install {' '.join(missing)}")
         except ConfigError as error:

@@ -20,9 +20,18 @@ from hipcache.executor.workers import Executor, Watch
 from hipcache.processes.messages import decode
 from hipcache.remote import reapi
 from hipcache.remote import reapi_pb2 as pb
-from hipcache.remote.backend import GARBAGE, MOST_CONTENT, MOST_RESULT, SETTINGS, STATUS, Blob, RemoteError, blob_of
-from hipcache.remote.credentials import Credentials
-from hipcache.remote.reapi_errors import as_remote_error
+from hipcache.remote.backend import (
+    GARBAGE,
+    MOST_CONTENT,
+    MOST_RESULT,
+    SETTINGS,
+    STATUS,
+    Blob,
+    Credentials,
+    RemoteError,
+    blob_of,
+)
+from hipcache.remote.reapi import as_remote_error
 from hipcache.values import dataclass, field
 
 # Kinds of faults, besides those of `backend`: the server has no worker for it or lost it, the time is up, an output is

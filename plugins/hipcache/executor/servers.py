@@ -18,7 +18,7 @@ from hipcache.errors import ConfigError
 from hipcache.executor import workers
 from hipcache.executor.workers import Executor, Watch
 from hipcache.inputs.readset import known_by
-from hipcache.remote import credentials, needs
+from hipcache.remote import address, backend
 from hipcache.remote.backend import DENIED, SETTINGS, STATUS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
 from hipcache.values import dataclass, field
@@ -208,7 +208,7 @@ def examine(text: str) -> tuple[bool, str, str]:
     except ConfigError as error:
         return False, error.message, error.hint
     except ImportError as error:
-        return False, f"{name} needs {error.name}", needs.INSTALL
+        return False, f"{name} needs {error.name}", address.INSTALL
     except RemoteError as error:
         return False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 
@@ -217,6 +217,6 @@ def _server(executor: Executor, *, implied: bool = False) -> Server:
     def connect() -> Workers:
         from hipcache.executor import protocol
 
-        return protocol.connect(executor, credentials.read(executor.address))
+        return protocol.connect(executor, backend.read_credentials(executor.address))
 
     return Server(executor, connect, Breaker(executor.address.timeout), implied)

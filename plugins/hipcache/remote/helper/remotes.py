@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import address, needs
+from hipcache.remote import address
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
@@ -112,7 +112,7 @@ def examine(
         if found.writes and sends:
             yield from _examine_sending(name, backend, reads=found.reads, clock=clock)
     except ImportError as error:
-        yield False, f"{name} needs {error.name}", needs.INSTALL
+        yield False, f"{name} needs {error.name}", address.INSTALL
     except RemoteError as error:
         yield False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 
