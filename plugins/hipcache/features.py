@@ -13,7 +13,7 @@ there: a function, or modules named as text, which are imported when they are ne
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered
     WHOLE_COMPILE    the module whose `WholeCompile` keeps the record of a whole compile for a team
     STORAGE_HELPER   the module whose `serve` is the process that holds connections
-    EXECUTIONS       the module whose `Executions` runs actions in it, and `examine` checks an executor
+    EXECUTIONS       the module whose `ExecutionService` runs actions in it, and `examine` checks an executor
     RECORDS          the module whose `outputs` names the contents of a record of its own
     QUEUE            the module whose `empty` removes what waits in a store
     ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names

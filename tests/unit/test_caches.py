@@ -14,7 +14,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.iree.results import ObservedCache
+from hipcache.iree.observation import ObservedCache
 from hipcache.model import (
     Action,
     ActionResult,

@@ -181,8 +181,9 @@ class WholeCompile:
     as it stands. What a compile comes to must follow from that (`surroundings.is_of_any_machine`). `helper/adoption`
     takes it into another store.
 
-    `everywhere`: that for every checkout, if there is one; `system`: what is
-    in the system list; `reads`, `asked`: see above; `tools`: as of `Provenance`."""
+    `everywhere`: that for every checkout, if there is one; `system`: what is in the system list; `reads`, `asked`: see
+    above; `tools`: as of `Provenance`.
+    """
 
     record: DirectRecord
     everywhere: DirectRecord | None

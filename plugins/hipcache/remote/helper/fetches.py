@@ -17,7 +17,7 @@ from hipcache.remote.helper.adoption import Adoption, Searches
 from hipcache.remote.helper.commands import Listed, Question
 from hipcache.remote.helper.prefetch import Neighbours, Prefetch, ahead_of_build, of_fault, of_whole
 from hipcache.remote.helper.remotes import Remote
-from hipcache.remote.helper.transfer import Backlog, Tally
+from hipcache.remote.helper.transfer import Backlog, TransferCounts
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report import statistics
 from hipcache.store import Store
@@ -122,7 +122,7 @@ class Fetches:
         counts = {"hits": asked - len(keys), "questions": questions, "answers": answers}
         return {"fetched": bool(served), **counts, "found": found, "from": served, "told": told}
 
-    def _of_keys(self, remote: Remote, keys: list[str], manifests: bool | None) -> Callable[[Progress], Tally]:
+    def _of_keys(self, remote: Remote, keys: list[str], manifests: bool | None) -> Callable[[Progress], TransferCounts]:
         if manifests:
             return lambda progress: remote.open().fetch_manifests(keys, progress)
         behind = None if manifests is None else self._adopting.behind
@@ -182,7 +182,7 @@ class Fetches:
             began, received = time.monotonic(), remote.received
             chosen: list[Invocation] = []
 
-            def work(progress: Progress, remote: Remote = remote, chosen: list[Invocation] = chosen) -> Tally:
+            def work(progress: Progress, remote: Remote = remote, chosen: list[Invocation] = chosen) -> TransferCounts:
                 one, tally = remote.open().fetch_invocation(key, choose, progress)
                 chosen += [one] if one else []
                 return tally
@@ -198,8 +198,8 @@ class Fetches:
         return False
 
     def _from(
-        self, remote: Remote, work: Callable[[Progress], Tally], alive: Alive, wanted: int, *, ahead: bool
-    ) -> Tally | None:
+        self, remote: Remote, work: Callable[[Progress], TransferCounts], alive: Alive, wanted: int, *, ahead: bool
+    ) -> TransferCounts | None:
         """None where the remote is at fault, which is counted."""
         if remote.breaker.why:
             return None
@@ -244,9 +244,9 @@ class Fetches:
         statistics.record_remote(self.config.dir, counts, self.config.umask)
 
 
-def _beside(work: Callable[[], Tally]) -> Future[Tally]:
+def _beside(work: Callable[[], TransferCounts]) -> Future[TransferCounts]:
     """In a thread of its own, which nobody waits for at the end."""
-    future: Future[Tally] = Future()
+    future: Future[TransferCounts] = Future()
 
     def run() -> None:
         try:

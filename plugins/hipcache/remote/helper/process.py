@@ -170,7 +170,7 @@ class Helper:
     def _executors(self) -> Any:
         with self._lock:
             if self._executions is None:
-                self._executions = next(features.modules("EXECUTIONS")).Executions(self.config)
+                self._executions = next(features.modules("EXECUTIONS")).ExecutionService(self.config)
             return self._executions
 
     def _ahead(self, asked: Question, alive: Callable[[], object]) -> bytes:

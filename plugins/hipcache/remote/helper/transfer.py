@@ -187,7 +187,7 @@ MOST_AT_ONCE = 512 << 20
 
 
 @dataclass
-class Tally:
+class TransferCounts:
     """What a transfer came to. `hits`: results that were asked for and are in the local store now; `errors`: what was
     damaged or refused; `received`, `sent`: bytes; `uploads`: results."""
 
@@ -211,9 +211,9 @@ class Transfer:
     compilers: Callable[[Sequence[str]], object] = bool
     _damaged: set[Blob] = field(default_factory=set)
 
-    def fetch(self, keys: Sequence[str], progress: Progress, later: Backlog | None = None) -> Tally:
+    def fetch(self, keys: Sequence[str], progress: Progress, later: Backlog | None = None) -> TransferCounts:
         """`later`: who takes what is not written at once. Raises RemoteError."""
-        tally = Tally()
+        tally = TransferCounts()
         asked = self._results(keys, tally, progress)
         self._read_compilers(asked.values())
         following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
@@ -230,9 +230,9 @@ class Transfer:
         tally.misses = len(keys) - tally.hits
         return tally
 
-    def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> Tally:
+    def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> TransferCounts:
         """Invocation manifests without their contents, in one round trip. Raises RemoteError."""
-        tally = Tally()
+        tally = TransferCounts()
         found = {one.key: one.record for one in self._results(keys, tally, progress).values()}
         named = {key: record for key, record in found.items() if invocation.is_manifest(record)}
         with suppress(StoreError):
@@ -243,10 +243,10 @@ class Transfer:
 
     def fetch_invocation(
         self, key: str, choose: Callable[[Manifest], Invocation | None], progress: Progress
-    ) -> tuple[Invocation | None, Tally]:
+    ) -> tuple[Invocation | None, TransferCounts]:
         """The whole compile that is chosen of the manifest under that key, and its contents in the local store: in two
         round trips. Raises RemoteError."""
-        tally = Tally(misses=1)
+        tally = TransferCounts(misses=1)
         asked = self._results([key], tally, progress).get(key)
         known = choose(invocation.unpack(asked.record)) if asked else None
         if not (asked and known):
@@ -264,7 +264,7 @@ class Transfer:
         for known in next(manifests, Manifest()).invocations[:1]:
             self.compilers(known.tools)
 
-    def _results(self, keys: Sequence[str], tally: Tally, progress: Progress) -> dict[str, Envelope]:
+    def _results(self, keys: Sequence[str], tally: TransferCounts, progress: Progress) -> dict[str, Envelope]:
         actions = {envelope.action_of(key, self.seal): key for key in keys}
         found = {}
         for action, raw in self.backend.results(list(actions), progress).items() if actions else ():
@@ -279,7 +279,7 @@ class Transfer:
         self,
         those: Iterable[Envelope],
         known: Mapping[str, bytes],
-        tally: Tally,
+        tally: TransferCounts,
         progress: Progress,
         names: Sequence[str] | None = None,
     ) -> dict[str, bytes]:
@@ -307,9 +307,9 @@ class Transfer:
 
     # To the remote
 
-    def upload(self, items: Sequence[Item], progress: Progress) -> Tally:
+    def upload(self, items: Sequence[Item], progress: Progress) -> TransferCounts:
         """Raises RemoteError; then nothing of it may be taken for uploaded."""
-        tally = Tally()
+        tally = TransferCounts()
         parcel = _Parcel(self.store)
         following = {key: item.next for item in items for key in item.keys}
         theirs = self._there([key for key in following if parcel.is_list(key)], progress)
@@ -356,7 +356,7 @@ class Transfer:
         return []
 
     def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
-        return self._results(keys, Tally(), progress)
+        return self._results(keys, TransferCounts(), progress)
 
 
 @dataclass

@@ -29,9 +29,8 @@ from hipcache.planning.command import Command
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.values import replace
-from hipcache.verify import fresh
-from hipcache.verify.difference import Difference, archs_of, keep
-from hipcache.verify.fresh import Fresh
+from hipcache.verify import comparison
+from hipcache.verify.comparison import Difference, Fresh, archs_of, keep
 
 
 def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cwd: str, config: Config) -> None:
@@ -44,7 +43,7 @@ def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cw
 
 
 def _compare(engine: Engine, typed: Command, argv: Sequence[str], cwd: str, config: Config) -> None:
-    how, inner, command = fresh.prepare(engine, typed)
+    how, inner, command = comparison.prepare(engine, typed)
     if not all(map(_is_file, how.outputs)):
         return
     served, rule = _contents(how.outputs), _contents([how.rule] if how.rule else [])
