@@ -4,6 +4,7 @@ The door is the `__init__`. No module outside imports one: it asks here for what
 there: a function, or modules named as text, which are imported when they are needed. A door itself imports nothing.
 
     kinds            gives the kinds (`loop.kinds.Kind`) of another compiler's commands
+    PLANNERS         "program", "link" -> the module whose `plan` makes the graph of such a command
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
@@ -31,7 +32,7 @@ from types import ModuleType
 from typing import Any
 
 # What a hit may ask for comes first.
-FEATURES = ("remote", "executor", "driver_header", "verify", "iree")
+FEATURES = ("remote", "executor", "driver_header", "link", "verify", "iree")
 
 
 def doors() -> Iterator[ModuleType]:

@@ -28,7 +28,7 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
 from hipcache.store.local import LocalStore
 
-# The kind in the key of a unit of a link (planners/device_link.py).
+# The kind in the key of a unit of a link (link/steps.py).
 _LINK = "device link"
 _HINT = "nothing was changed; build it again with this store"
 

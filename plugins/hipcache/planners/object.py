@@ -16,8 +16,7 @@ from hipcache.planning import asking
 from hipcache.planning.asking import Asked
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import make_cuid, options, project_name
-from hipcache.planning.plan import Plan
-from hipcache.planning.program_plan import with_cuid
+from hipcache.planning.plan import Plan, with_cuid
 from hipcache.values import replace
 
 

@@ -93,3 +93,12 @@ def split(text: str) -> tuple[list[tuple[str, ...]], str]:
             messages.append(line)
     # The jobs name files, as all else that is read in the locale; what is said is none of its.
     return jobs, decode(os.fsencode("".join(messages)))
+
+
+def value_after(job: ToolJob, option: str) -> str:
+    """The one value of `option`. Raises PassThrough if it has none, or several."""
+    after = zip(("", *job.arguments), job.arguments, strict=False)
+    values = [word for before, word in after if before == option]
+    if len(values) != 1:
+        raise PassThrough("plan", f"a job with {len(values)} of '{option}'")
+    return values[0]

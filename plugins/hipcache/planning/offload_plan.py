@@ -25,7 +25,6 @@ from hipcache.patterns import pattern
 from hipcache.planning import driver, tools
 from hipcache.planning.answers import Answer, question, recall, remember
 from hipcache.planning.jobs import split
-from hipcache.planning.wrapper_plan import is_wrapper
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, field
 
@@ -104,6 +103,10 @@ class DryRuns:
         known = self.looked is not None and found.observations
         self.looked = (*(self.looked or ()), *found.observations) if known else None
         return found.text
+
+
+def is_wrapper(program: str) -> bool:
+    return program.rpartition("/")[2].startswith("clang-linker-wrapper")
 
 
 def flat(jobs: Iterable[Job], asked: DryRuns) -> list[Job]:

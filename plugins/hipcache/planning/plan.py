@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning import cc1, lld
-from hipcache.planning.cc1 import Role
+from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.driver_options import Side
 from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.values import dataclass, replace
@@ -298,3 +298,15 @@ def _bundled_host(targets: list[str], inputs: list[str], passes: dict[str, Devic
     if rest:
         raise PassThrough("plan", "a device pass whose output is not bundled")
     return host
+
+
+def with_cuid(found: Plan, cuid: str) -> Plan:
+    """The plan with another CUID, if it has one."""
+    option = Option(Role.CUID, "-cuid=", cuid, (f"-cuid={cuid}",))
+    devices = tuple(replace(one, compile=with_option(one.compile, option)) for one in found.devices)
+    return replace(found, devices=devices, host=with_option(found.host, option) if found.host else None)
+
+
+def with_option(job: Cc1Job, option: Option) -> Cc1Job:
+    """The job with `option` in the place of the one of its role, if it has one."""
+    return replace(job, options=tuple(option if one.role is option.role else one for one in job.options))

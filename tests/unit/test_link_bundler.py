@@ -7,18 +7,18 @@ import re
 
 import pytest
 from hipcache.errors import PassThrough
-from hipcache.planning import link_plan
-from hipcache.planning.link_plan import LinkPlan
+from hipcache.link import bundler
+from hipcache.link.bundler import LinkPlan
 from recordings import KNOWN, LINKS, SHAPES, parsed_or_left, text
 
 
 def parsed(raw: str) -> LinkPlan | None:
-    return parsed_or_left(link_plan.parse, raw)
+    return parsed_or_left(bundler.parse, raw)
 
 
 @pytest.mark.parametrize("name", LINKS)
 def test_each_arch_is_linked_from_what_was_taken_apart(name: str) -> None:
-    found = link_plan.parse(text(name))
+    found = bundler.parse(text(name))
     assert [one.arch for one in found.devices] == ["gfx906", "gfx90a"]
     sources = ["one.o", "two.o"] if name.endswith("objects") else ["one.o", "./libtwo.a"]
     for device in found.devices:
@@ -30,7 +30,7 @@ def test_each_arch_is_linked_from_what_was_taken_apart(name: str) -> None:
 
 @pytest.mark.parametrize("name", LINKS)
 def test_the_script_is_the_one_that_the_driver_printed(name: str) -> None:
-    found = link_plan.parse(text(name))
+    found = bundler.parse(text(name))
     assert found.script.startswith("#       HIP Object Generator\n# ***")
     assert f'  .incbin "{found.bundle.arguments[-1].partition("=")[2]}"\n' in found.script
     assert found.script_file in found.embed.arguments
@@ -40,10 +40,10 @@ def test_the_script_is_the_one_that_the_driver_printed(name: str) -> None:
 
 def test_what_the_driver_says_is_no_part_of_the_script() -> None:
     raw = text("clang19-link-objects")
-    script = link_plan.parse(raw).script
+    script = bundler.parse(raw).script
     warning = "clang++-19: warning: argument unused during compilation: '-nogpulib'\n"
     for changed in (raw.replace(script, script + warning), raw.replace(script, warning + script), raw + warning):
-        found = link_plan.parse(changed)
+        found = bundler.parse(changed)
         assert (found.script, found.messages.count(warning)) == (script, 1)
 
 
@@ -63,7 +63,7 @@ def test_a_job_of_another_shape_is_left(name: str, old: str, new: str, why: str)
     raw, count = re.subn(old, new, text(name))
     assert count
     with pytest.raises(PassThrough, match=why):
-        link_plan.parse(raw)
+        bundler.parse(raw)
 
 
 @pytest.mark.parametrize("name", LINKS)

@@ -15,12 +15,20 @@ read in the objects, so a link's plan is asked for anew each time.)
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
+from hipcache.inputs import assembly, linked
+from hipcache.inputs.keys import digest_bytes, digest_file, make_key
+from hipcache.link import steps
+from hipcache.link.steps import CODE
+from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.patterns import pattern
-from hipcache.planning.jobs import ToolJob, split
+from hipcache.planning import lld
+from hipcache.planning.jobs import ToolJob, split, value_after
 from hipcache.planning.lld import inputs, known_link
 from hipcache.values import dataclass
 
@@ -190,10 +198,136 @@ def _value(job: ToolJob, name: str) -> str:
     return values[0]
 
 
-def value_after(job: ToolJob, option: str) -> str:
-    """The one value of `option`. Raises PassThrough if it has none, or several."""
-    after = zip(("", *job.arguments), job.arguments, strict=False)
-    values = [word for before, word in after if before == option]
-    if len(values) != 1:
-        raise PassThrough("plan", f"a job with {len(values)} of '{option}'")
-    return values[0]
+# Libraries that the driver takes apart for the device link of each pass, though most of them are the host's alone.
+#
+#     clang-offload-bundler -unbundle -type=a -input=LIBRARY -targets=...-gfx906 -> an archive of that arch's code
+#     lld ... PASS.o ARCHIVE                                                     -> code object
+#
+# Where the archive is empty the link is the same without it. What the bundler finds depends on the library's content
+# and on its own: that it found nothing is kept in the store, an action that holds `_NOTHING`. (Not of a thin archive,
+# which only names its members.)
+
+_NOTHING = b"no device code"
+_EMPTY = b"!<arch>\n"
+
+
+def check_without_device_code(session: Session, one: Unbundle) -> None:
+    """Raises PassThrough if the library has device code for the arch, JobFailed if it is none."""
+    key = _key(session, one)
+    is_whole = linked.is_archive(one.source, session.files.resolve(one.source))
+    if is_whole and session.shelves.shelf.records([key]).get(key) == _NOTHING:
+        return
+    archive = session.jobs.workdir / "device-code.a"
+    words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
+    done = session.jobs.run_now(f"unbundling of '{one.source}'", [one.job.program, *words])
+    if done.stderr:
+        raise PassThrough("job_output", f"unbundling of '{one.source}' printed: {os.fsdecode(done.stderr)[:200]}")
+    if archive.read_bytes() != _EMPTY:
+        raise PassThrough("link", f"library '{one.source}' has device code, and the command compiles and links at once")
+    if is_whole:
+        session.shelves.shelf.put(key, _NOTHING)
+
+
+def _key(session: Session, one: Unbundle) -> str:
+    inputs = [("bundler", session.tool(one.job.program))]
+    try:
+        inputs.append(("library", session.files.named(one.source)))
+    except OSError as error:
+        raise PassThrough("named_file", f"'{one.source}': {error.strerror}") from error
+    words = (word for word in one.job.arguments if not word.lstrip("-").startswith(("input=", "output=")))
+    inputs += [("bundler option", word) for word in words]
+    return make_key("unbundling", inputs).digest
+
+
+# A link that the driver plans with clang-offload-bundler: one action per job of the plan.
+#
+# The bundler unbundles the objects, lld links each arch, and the bundler, llvm-mc and the host linker make the program.
+# Only device links are stored. All other jobs run every time, unchanged, because the host linker decides what the
+# program is.
+
+
+def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
+    """`sources`: of temporary files that exist already. Raises PassThrough if an input cannot be read."""
+    made: dict[str, Output] = {}
+    unbundles = list(_unbundles(session, plan, made))
+    links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
+    pairs = list(zip(plan.devices, links, strict=True))
+    units = [steps.unit_of(one.arch, link, several=bool(sources)) for one, link in pairs]
+    codes = {session.jobs.name(one.code): steps.code_of(link) for one, link in pairs}
+    bundle = _job(session, "bundler", plan.bundle, codes, _written_by_bundler(plan.bundle))
+    content = os.fsencode(plan.script)
+    script = Literal(digest_bytes(content), lambda: content)
+    read: dict[str, Source] = {**outputs_of_action(bundle), session.jobs.name(plan.script_file): script}
+    embed = _job(session, "llvm-mc", plan.embed, read, [value_after(plan.embed, "-o")])
+    host = steps.host_link(session, plan.host, {**made, **outputs_of_action(embed)}, columns)
+    path = session.command.path(plan.output)
+    return Graph((*unbundles, *links, bundle, embed, host), (), tuple(units), path, plan.messages)
+
+
+def _unbundles(session: Session, plan: LinkPlan, made: dict[str, Output]) -> Iterator[Action]:
+    """Adds the outputs to `made`. The driver's plan unbundles each object twice, for the host and for the devices."""
+    first: dict[tuple[str, ...], Action] = {}
+    for one in plan.unbundles:
+        same = (one.job.program, *(word for word in one.job.arguments if "output=" not in word))
+        if same not in first:
+            action = first[same] = _job(session, f"unbundling of '{one.source}'", one.job, {}, one.outputs)
+            yield action
+        names = map(session.jobs.name, one.outputs)
+        made |= dict(zip(names, outputs_of_action(first[same]).values(), strict=True))
+
+
+def _job(session: Session, label: str, job: ToolJob, inputs: Mapping[str, Source], written: Iterable[str]) -> Action:
+    """A job of the plan, run unchanged: it names files in the scratch by path."""
+    names = tuple(map(session.jobs.name, written))
+    work = Process((job.program, *job.arguments))
+    return Action(" ".join([label, *names]), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)
+
+
+def outputs_of_action(action: Action) -> dict[str, Output]:
+    return {name: Output(action.id, name) for name in action.outputs}
+
+
+def _written_by_bundler(job: ToolJob) -> list[str]:
+    return [value for name, _, value in (word.partition("=") for word in job.arguments) if name.lstrip("-") == "output"]
+
+
+def _device_link(
+    session: Session, plan: LinkPlan, link: DeviceLink, sources: Mapping[str, str], made: Mapping[str, Output]
+) -> Action:
+    parts: list[tuple[str, Word]] = [("linker", session.tool(link.job.program))]
+    inputs = {}
+    for word in link.job.arguments:
+        name = session.jobs.name(word)
+        if word not in link.inputs:
+            parts.append(("linker option", "code object" if word == link.code else word))
+            named = lld.value_of(word)
+            if named and session.files.exists(named):
+                parts.append(_content(session, named))
+        elif name in made:
+            inputs[name] = made[name]
+            parts.append((f"device code of '{os.path.basename(plan.origin(word))}'", (Ref(name),)))
+        else:
+            parts.append(_file(session, word, sources.get(word, "")))
+    names = {word: session.jobs.name(word) for word in link.inputs}
+    refs = {word: name for word, name in names.items() if name in inputs} | {link.code: CODE}
+    command = (link.job.program, *((Ref(refs[word]),) if word in refs else word for word in link.job.arguments))
+    stored = not any(assembly.reads_files(session.files.resolve(word)) for word in link.inputs if word not in refs)
+    place = session.jobs.name(link.code)
+    return steps.device_link(link.arch, command, place, parts, tuple(inputs.items()), stored=stored)
+
+
+def _file(session: Session, name: str, source: str) -> tuple[str, str]:
+    if not source:
+        linked.check(name, session.files.resolve(name))
+        return _content(session, name)
+    try:
+        return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
+    except OSError as error:
+        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+
+
+def _content(session: Session, name: str) -> tuple[str, str]:
+    try:
+        return f"content of {os.path.basename(name)}", session.files.named(name)
+    except OSError as error:
+        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error

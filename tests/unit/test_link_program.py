@@ -6,21 +6,21 @@ import re
 
 import pytest
 from hipcache.errors import PassThrough
-from hipcache.planning import program_plan
+from hipcache.link import program
+from hipcache.link.bundler import LinkPlan, rename_in_script
+from hipcache.link.program import Other, ProgramPlan, outputs_of, with_cuids
+from hipcache.link.wrapper import WrapperPlan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.jobs import ToolJob
-from hipcache.planning.link_plan import LinkPlan, rename_in_script
-from hipcache.planning.plan import Plan
-from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of, with_cuid, with_cuids
-from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.planning.plan import Plan, with_cuid
 from recordings import parsed_or_left, text
 
 VERSIONS = pytest.mark.parametrize("clang", ["clang15", "clang19"])
 
 
 def recorded(clang: str) -> tuple[ProgramPlan, Plan]:
-    found = program_plan.parse(text(f"{clang}-left-link"))
+    found = program.parse(text(f"{clang}-left-link"))
     (compiled,) = found.compiles
     assert isinstance(compiled, Plan)
     return found, compiled
@@ -47,7 +47,7 @@ def test_a_library_that_is_taken_apart_is_no_part_of_the_device_link(clang: str)
     jobs[at] = jobs[at].rstrip("\n") + ' "/tmp/libbc-m.a"\n'
     bundler = '"clang-offload-bundler" "-unbundle" "-type=a" "-input=libm.a" "-targets=hip-x"'
     jobs.insert(at, f' {bundler} "-output=/tmp/libbc-m.a"\n')
-    found = program_plan.parse("".join(jobs))
+    found = program.parse("".join(jobs))
     assert [one.source for one in found.libraries] == ["libm.a"]
     assert found.compiles == recorded(clang)[0].compiles
 
@@ -57,12 +57,12 @@ def test_a_source_of_another_language_is_a_job_of_its_own(clang: str) -> None:
     jobs = lines(clang)
     other = ' "clang" "-cc1" "-emit-obj" "-o" "/tmp/m-1.o" "-x" "c++" "m.cpp"\n'
     raw = "".join([*jobs[:-1], other, jobs[-1].replace('"/tmp/k-', '"/tmp/m-1.o" "/tmp/k-')])
-    compiled, beside = program_plan.parse(raw).compiles
+    compiled, beside = program.parse(raw).compiles
     assert isinstance(compiled, Plan)
     assert isinstance(beside, Other)
     assert beside.object == "/tmp/m-1.o"
     with pytest.raises(PassThrough, match="several_sources"):
-        program_plan.parse(raw.replace('"-x" "c++"', '"-dependency-file" "m.d" "-x" "c++"'))
+        program.parse(raw.replace('"-x" "c++"', '"-dependency-file" "m.d" "-x" "c++"'))
 
 
 @VERSIONS
@@ -82,14 +82,14 @@ def test_a_plan_of_another_shape_is_left_to_the_compiler(clang: str, old: str, n
     changed = re.sub(old, new, raw)
     assert changed != raw
     with pytest.raises(PassThrough, match=re.escape(why)):
-        program_plan.parse(changed)
+        program.parse(changed)
 
 
 @VERSIONS
 def test_a_plan_that_lacks_any_line_is_left_or_the_same(clang: str) -> None:
     jobs = lines(clang)
     for number in range(len(jobs)):
-        found = parsed_or_left(program_plan.parse, "".join(jobs[:number] + jobs[number + 1 :]))
+        found = parsed_or_left(program.parse, "".join(jobs[:number] + jobs[number + 1 :]))
         assert found is None or not jobs[number].startswith(' "')
 
 
@@ -107,7 +107,7 @@ def test_a_cuid_of_ours_takes_the_place_of_the_drivers(clang: str) -> None:
 
 @VERSIONS
 def test_by_the_old_driver_the_link_reads_what_each_pass_writes(clang: str) -> None:
-    found = program_plan.parse_relocatable(text(f"{clang}-left-relocatable"))
+    found = program.parse_relocatable(text(f"{clang}-left-relocatable"))
     assert isinstance(found.link, LinkPlan)
     assert [one.arch for one in found.link.devices] == ["gfx906", "gfx90a"]
     assert len(found.compiles) == 2
@@ -123,7 +123,7 @@ def test_by_the_old_driver_the_link_reads_what_each_pass_writes(clang: str) -> N
 
 
 def test_by_the_new_driver_the_wrapper_links() -> None:
-    found = program_plan.parse_relocatable(text("clang19-left-relocatable-new-driver"))
+    found = program.parse_relocatable(text("clang19-left-relocatable-new-driver"))
     assert isinstance(found.link, WrapperPlan)
     names = [one.name for one in found.link.inputs]
     assert [names.count(name) for one in found.compiles for name in outputs_of(one)] == [1, 1]
@@ -137,11 +137,11 @@ def test_a_plan_of_relocatable_code_that_lacks_any_job_is_left(name: str) -> Non
     jobs = text(name).splitlines(keepends=True)
     for number, line in enumerate(jobs):
         if line.startswith(' "'):
-            assert parsed_or_left(program_plan.parse_relocatable, "".join(jobs[:number] + jobs[number + 1 :])) is None
+            assert parsed_or_left(program.parse_relocatable, "".join(jobs[:number] + jobs[number + 1 :])) is None
 
 
 def test_cuids_of_ours_stand_in_the_script_in_the_drivers_order() -> None:
-    found = program_plan.parse_relocatable(text("clang19-left-relocatable"))
+    found = program.parse_relocatable(text("clang19-left-relocatable"))
     for cuids in (("a", "b"), ("b", "a")):
         changed = with_cuids(found, dict(zip(("k.hip", "l.hip"), cuids, strict=True)))
         assert [one.first.value(Role.CUID) for one in changed.compiles if isinstance(one, Plan)] == list(cuids)
@@ -151,7 +151,7 @@ def test_cuids_of_ours_stand_in_the_script_in_the_drivers_order() -> None:
 
 
 def test_a_script_without_the_names_of_an_object_is_not_understood() -> None:
-    found = program_plan.parse_relocatable(text("clang19-left-relocatable"))
+    found = program.parse_relocatable(text("clang19-left-relocatable"))
     assert isinstance(found.link, LinkPlan)
     script = found.link.script
     first, second = re.findall(r"globl __hip_fatbin_(\w+)", script)

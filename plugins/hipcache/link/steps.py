@@ -1,9 +1,14 @@
-"""The host's link: the last step of a program, run each time, with the driver's words where it fails."""
+"""The actions that links have in common: the device link of an offload arch, and the host's link.
+
+A device link (LTO) is keyed by the contents of its inputs, its options and tools; the key contains names of the user's
+files only as far as `explain` shows them. The host's link is the last step of a program: it runs each time, with the
+driver's words where it fails.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -11,28 +16,64 @@ from hipcache.delivery import files
 from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
-from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
+from hipcache.model import EACH_TIME, Action, Cache, Inputs, Output, Policy, Process, Ran, Source, Step, Unit, Word
 from hipcache.patterns import pattern
-from hipcache.planning.jobs import ToolJob
-from hipcache.planning.link_plan import value_after
+from hipcache.planning.jobs import ToolJob, value_after
 from hipcache.processes.messages import decode
+from hipcache.report.outcome import LINK
+
+CODE = "code"
+
+
+def device_link(
+    arch: str,
+    command: tuple[Word, ...],
+    place: str,
+    parts: Sequence[tuple[str, Word]],
+    inputs: Sequence[tuple[str, Source]],
+    root: str = "",
+    *,
+    stored: bool = True,
+) -> Action:
+    """`command` writes `CODE` to `place` in the scratch. `stored`: may what it writes be kept?"""
+    return Action(
+        id=f"device link of {arch}",
+        kind="device link",
+        label=f"device link of {arch}",
+        work=Process(command, root, ((CODE, place),)),
+        parts=tuple(parts),
+        inputs=tuple(inputs),
+        outputs=(CODE,),
+        policy=Policy(remote=True, assembles=True) if stored else Policy(Cache.NEVER),
+        missing="nothing is stored for this device code",
+    )
+
+
+def code_of(action: Action) -> Output:
+    return Output(action.id, CODE)
+
+
+def unit_of(arch: str, action: Action, *, several: bool) -> Unit:
+    """It counts as a link, and as a unit of its arch. `several`: are there other units of the arch?"""
+    return Unit(action.id, f"link of {arch}" if several else arch, (arch, LINK))
+
 
 _OF_FORMAT = pattern(r"color|message-length=(?!0$)")
 _NO_INPUT = ": error: no input files\n"
 
 
-def action(session: Session, job: ToolJob, inputs: Mapping[str, Source], columns: int | None) -> Action:
+def host_link(session: Session, job: ToolJob, inputs: Mapping[str, Source], columns: int | None) -> Action:
     """The linker as the plan has it. `inputs`: temporary files that it reads, by their places in the scratch."""
 
     def link(read: Inputs) -> Ran:
         for name in inputs:
             place(session, name, read)
-        return run(session, job, columns=columns)
+        return run_host_link(session, job, columns=columns)
 
-    return last(session, link, inputs)
+    return last_step(session, link, inputs)
 
 
-def last(session: Session, work: Callable[[Inputs], Ran], inputs: Mapping[str, Source]) -> Action:
+def last_step(session: Session, work: Callable[[Inputs], Ran], inputs: Mapping[str, Source]) -> Action:
     """The last action of a program."""
 
     def link(read: Inputs) -> Ran:
@@ -42,7 +83,7 @@ def last(session: Session, work: Callable[[Inputs], Ran], inputs: Mapping[str, S
     return Action("host link", "", "host link", Step(link), (), tuple(inputs.items()), (), EACH_TIME)
 
 
-def run(session: Session, job: ToolJob, *, columns: int | None, wrapper: str = "") -> Ran:
+def run_host_link(session: Session, job: ToolJob, *, columns: int | None, wrapper: str = "") -> Ran:
     """Write the program. `wrapper`: what the linker wrapper, which is not run, would say if the linker fails; it would
     end with status 1. Raises HostLinkFailed, JobFailed, PassThrough."""
     done = session.jobs.attempt([job.program, *job.arguments])

@@ -61,7 +61,7 @@ class Embedded:
     is_archive: bool
 
 
-def read(path: str) -> Embedded:
+def read_images(path: str) -> Embedded:
     """The images of an input of the linker, in order. Raises OSError, UnknownFile."""
     with open(path, "rb") as file:
         if not file.read(1):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, BARE, Lab, only_19
-from hipcache.inputs import embedded
-from hipcache.inputs.embedded import HIP, Embedded, UnknownFile
+from hipcache.link import images
+from hipcache.link.images import HIP, Embedded, UnknownFile
 
 pytestmark = only_19
 
@@ -24,13 +24,13 @@ def made(lab: Lab) -> Path:
 def read(path: Path, content: bytes) -> Embedded | None:
     path.write_bytes(content)
     try:
-        return embedded.read(str(path))
+        return images.read_images(str(path))
     except UnknownFile:
         return None
 
 
 def test_images_are_found_wherever_they_are(lab: Lab, made: Path) -> None:
-    found = embedded.read(str(made))
+    found = images.read_images(str(made))
     assert [(one.arch, one.triple, one.kind in HIP, one.is_bitcode) for one in found.images] == [
         (arch, "amdgcn-amd-amdhsa", True, True) for arch in ("gfx906", "gfx90a")
     ]
@@ -39,23 +39,23 @@ def test_images_are_found_wherever_they_are(lab: Lab, made: Path) -> None:
     assert alone == found
     lab.write("a name that is too long for the header of a member.o", made.read_bytes())
     assert lab.run(["ar", "rc", "k.a", "k.o", "a name that is too long for the header of a member.o"]).status == 0
-    library = embedded.read(str(lab.root / "k.a"))
+    library = images.read_images(str(lab.root / "k.a"))
     assert library == Embedded(found.images * 2, is_archive=True)
-    assert read(lab.root / "one.a", embedded.archive(library.images)) == library
+    assert read(lab.root / "one.a", images.archive(library.images)) == library
     # As the wrapper sees it: a library that ar can list.
     listed = lab.run(["ar", "t", "one.a"])
     assert (listed.status, listed.out.split()) == (0, [b"0.o", b"1.o", b"2.o", b"3.o"])
 
 
 def test_a_file_that_is_cut_is_not_read_as_one_with_less(lab: Lab, made: Path) -> None:
-    whole, content = embedded.read(str(made)), made.read_bytes()
+    whole, content = images.read_images(str(made)), made.read_bytes()
     for length in range(16, len(content), 37):
         assert read(lab.root / "cut.o", content[:length]) in (None, whole)
     alone = b"".join(one.raw for one in whole.images)
     ends = {0, len(whole.images[0].raw)}
     for length in set(range(8, len(alone), 37)) - ends:
         assert read(lab.root / "cut.bin", alone[:length]) is None
-    library = embedded.archive(whole.images)
+    library = images.archive(whole.images)
     for length in range(9, len(library) - 1, 37):
         found = read(lab.root / "cut.a", library[:length])
         assert found is None
@@ -63,7 +63,7 @@ def test_a_file_that_is_cut_is_not_read_as_one_with_less(lab: Lab, made: Path) -
 
 @pytest.mark.parametrize("place", [4, 8, 16, 24])
 def test_another_format_is_not_understood(lab: Lab, made: Path, place: int) -> None:
-    raw = bytearray(embedded.read(str(made)).images[0].raw)
+    raw = bytearray(images.read_images(str(made)).images[0].raw)
     struct.pack_into("<I", raw, place, 0x7FFFFFFF)
     assert read(lab.root / "other.bin", bytes(raw)) is None
 
@@ -71,4 +71,4 @@ def test_another_format_is_not_understood(lab: Lab, made: Path, place: int) -> N
 def test_other_files_hold_none(lab: Lab) -> None:
     for content in (b"", b"INPUT(-lc)\n", b"\x7fELF", b"\x7fELF\x01\x01\x01" + bytes(60)):
         assert read(lab.root / "other", content) in (Embedded((), is_archive=False), None)
-    assert embedded.read(str(Path("/lib64/ld-linux-x86-64.so.2"))).images == ()
+    assert images.read_images(str(Path("/lib64/ld-linux-x86-64.so.2"))).images == ()
