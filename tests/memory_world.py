@@ -10,8 +10,7 @@ import pytest
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.execution import InProcess
 from hipcache.loop.build import World, build
-from hipcache.model.action import Action, Cache, Output, Policy, Ref, Source, Step
-from hipcache.model.contents import Held, Inputs, Ran
+from hipcache.model.action import Action, Cache, Held, Inputs, Output, Policy, Ran, Ref, Source, Step
 from hipcache.model.graph import Delivery, Graph
 from hipcache.values import dataclass, field
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight

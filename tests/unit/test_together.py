@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from hipcache.inputs import comments, includes, portions
 from hipcache.native import aside
-from hipcache.processes.together import Pool
+from hipcache.processes.pool import Pool
 
 PATIENCE = 20  # seconds; some milliseconds are enough
 

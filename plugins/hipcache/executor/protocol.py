@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 
 from hipcache.executor.workers import ExecutorAddress, Watch
-from hipcache.processes.messages import decode
+from hipcache.processes import decode
 from hipcache.remote import reapi
 from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote.backend import (

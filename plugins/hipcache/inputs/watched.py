@@ -3,7 +3,7 @@
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
 one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`) and has a change
-time (`disk/change_times`). Even so it does not show what is written through a mapping of memory to a page that was
+time (`disk/times`). Even so it does not show what is written through a mapping of memory to a page that was
 written before, until the kernel has put that page on disk (mmap(2): some 30 s on ext4). git knows files in the same
 way, and by less.
 
@@ -32,9 +32,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hipcache import native
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
-from hipcache.disk.reach import MISSING
+from hipcache.disk.paths import MISSING
+from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation

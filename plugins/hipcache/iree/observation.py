@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from hipcache.cache.content import ContentCache
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.paths import is_of_kernel
 from hipcache.execution.local import said
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hipcache.direct import variables
-from hipcache.disk.special import absolute, is_of_kernel
+from hipcache.disk.paths import absolute, is_of_kernel
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hipcache.delivery import files
+from hipcache import delivery
 from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
 from hipcache.model import EACH_TIME, Action, Cache, Inputs, Output, Policy, Process, Ran, Source, Step, Unit, Word
 from hipcache.patterns import pattern
 from hipcache.planning.jobs import ToolJob, value_after
-from hipcache.processes.messages import decode
+from hipcache.processes import decode
 from hipcache.report.outcome import LINK
 
 CODE = "code"
@@ -92,7 +92,7 @@ def run_host_link(session: Session, job: ToolJob, *, columns: int | None, wrappe
     words = (*session.command.arguments, *session.engine.environ.get("CCC_OVERRIDE_OPTIONS", "").split(" "))
     known = columns is None and not any(map(_OF_FORMAT.search, words)) and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
-        files.clean_up(session.command.path(value_after(job, "-o")))
+        delivery.clean_up(session.command.path(value_after(job, "-o")))
         status = 1 if wrapper else done.status
         last = f"error: linker command failed with exit code {status} (use -v to see invocation)\n"
         raise HostLinkFailed(status, f"{text}{wrapper}{name}: {last}")

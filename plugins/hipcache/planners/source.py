@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hipcache.delivery import rules
+from hipcache import delivery
 from hipcache.execution.session import Session
 from hipcache.making import splice
 from hipcache.model import (
@@ -239,4 +239,4 @@ def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[Rule
     slots = [
         slot for one in reversed(sources) for slot in ((one.slots[-1], *one.slots[:-1]) if one.plan.host else one.slots)
     ]
-    return rules.of(sources[-1].plan, tuple(slots), session.command.path)
+    return delivery.rules_of(sources[-1].plan, tuple(slots), session.command.path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from hipcache.disk.paths import names_stream
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning import cuid
 from hipcache.planning.configuration_files import words_of
 from hipcache.planning.driver_options import ARCHS, chooses_cuid
-from hipcache.planning.streams import names_stream
 
 # Options that certainly take no other word.
 _WHOLE = pattern(r"-(?:O|W|(?:[DUI]|MJ).|std=|f[\w-]+=|g\d?$)|[^-]")

@@ -17,11 +17,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
 from hipcache.planning.plan import Plan
-from hipcache.planning.streams import is_stream
 
 
 def of(job: Cc1Job) -> list[Option]:

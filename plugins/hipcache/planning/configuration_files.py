@@ -11,10 +11,10 @@ import codecs
 import os
 import re
 
+from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning.responses import tokenize
-from hipcache.planning.streams import is_stream
 
 _BLANKS = " \t\r\n"
 _LINE = pattern(rf"[{_BLANKS}]*(#[^\n]*|(?:\\\r\n|\\.|[^\\\n]|\\\Z)+)", re.DOTALL)

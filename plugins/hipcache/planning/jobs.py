@@ -13,7 +13,7 @@ import re
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Option, Role
-from hipcache.processes.messages import decode
+from hipcache.processes import decode
 from hipcache.values import dataclass
 
 _WORD = pattern(r' "((?:[^"\\]|\\.)*)"')

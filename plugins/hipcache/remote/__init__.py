@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hipcache.cache import ResultCache
-    from hipcache.cache.shelves import Shelves
+    from hipcache.cache.content import Shelves
     from hipcache.config import Config
     from hipcache.remote.client import Client
 

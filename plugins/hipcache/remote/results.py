@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hipcache.cache import ResultCache
-from hipcache.cache.shelves import Shelves
+from hipcache.cache.content import Shelves
 from hipcache.model import ActionResult, Bound, Missing, Ran
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST

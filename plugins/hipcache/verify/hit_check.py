@@ -24,7 +24,7 @@ from hipcache.disk import atomic
 from hipcache.engine import Engine
 from hipcache.errors import CompilerFails, HipcacheError, StoreError
 from hipcache.execution.session import Session
-from hipcache.loop import several
+from hipcache.loop import front
 from hipcache.planning.command import Command
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
@@ -115,6 +115,6 @@ def _make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) 
     try:
         for terminal in (False, True):
             engine.store.remove_action(record.key(argv, cwd, terminal=terminal))
-        several.make_each(replace(engine, recache=True, preambles=0), [command], None)
+        front.make_each(replace(engine, recache=True, preambles=0), [command], None)
     except HipcacheError as error:
         print(f"hipcache: cannot replace it in the store: {error}", file=sys.stderr)

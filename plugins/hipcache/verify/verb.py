@@ -14,8 +14,8 @@ from hipcache import config
 from hipcache.cli import Session, compilation_database, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
-from hipcache.engine.opening import open_engine
-from hipcache.processes.together import Pool
+from hipcache.engine import open_engine
+from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import is_there, open_store

@@ -1,21 +1,30 @@
 """The outside world, as the engine sees it: store, processes, slots, environment, clock.
 
 A front opens one for any number of compiles, in any number of threads; nothing below it reads `os.environ` or the
-working directory."""
+working directory.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from hipcache import features
+from hipcache.config import Config
 from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
-from hipcache.processes.runner import Runner
-from hipcache.processes.slots import Slots
+from hipcache.processes.runner import Runner, SubprocessRunner
+from hipcache.processes.slots import Slots, open_slots, runtime_directory
+from hipcache.report import notices
 from hipcache.report.history import History, Record
+from hipcache.settings import NO_EXECUTOR
 from hipcache.store import Store
+from hipcache.store.layout import HISTORY
+from hipcache.store.opening import open_store
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.values import dataclass
 
@@ -62,3 +71,41 @@ class Engine:
         """Put an action into the store. Only speed is lost if that cannot be done; what must be kept says so."""
         with suppress(StoreError):
             self.store.put_action(key, record, own=own)
+
+
+def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
+    """The real world under the user's settings. Raises StoreError."""
+    store = open_store(config)
+    shares = not store.read_only
+    store.work.on_timeout = partial(notices.tell_of_lock, config, environ)
+    notices.follow_upkeep(config, store)
+    return Engine(
+        store=store,
+        runner=SubprocessRunner(),
+        slots=open_slots(
+            environ,
+            config.job_slots,
+            runtime_directory(environ),
+            elsewhere=any(one != NO_EXECUTOR for one in config.executor),
+        ),
+        environ=environ,
+        clock=time.time,
+        history=None if store.read_only else History(store.notes(HISTORY)),
+        basedir=str(config.basedir or ""),
+        source_dir=str(config.source_dir or ""),
+        recache=config.recache,
+        racy=racy,
+        seal=store.seal,
+        preambles=config.preamble_checks if config.has_preambles and shares else 0,
+        **_servers(config, environ) if shares and (config.remote or config.executor) else {},
+    )
+
+
+def _servers(config: Config, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The engine's remote and executors. Nothing of either is loaded until it is needed."""
+    remote, executions = (next(features.added(name), None) for name in ("remote", "executions"))
+    if not remote:
+        return {}
+    client, queue = remote(config, environ)
+    found = {"remote": client, "queue": queue} if config.remote else {}
+    return {**found, "executions": executions(client, config, environ)} if executions else found
