@@ -11,7 +11,7 @@ from hipcache.cache.entries import Entry
 from hipcache.inputs import place
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.making import bitcode, unnamed
+from hipcache.making import bitcode
 from hipcache.model import Bound, pass_of
 from hipcache.planning import spelling
 from hipcache.planning.cc1 import Role
@@ -162,7 +162,7 @@ class Spelled:
         spelled = (
             None if entry.text or front.hides_paths(bitcode=bool(entry.passing)) else self.translation.spelling(front)
         )
-        if spelled is None or (unnamed.in_bitcode(made) if entry.passing else unnamed.in_object(made)):
+        if spelled is None or (bitcode.in_bitcode(made) if entry.passing else bitcode.in_object(made)):
             return
         macros = tuple((option.name, option.value) for option in front.job.options if option.role is Role.MACRO)
         own = front.search.own

@@ -15,8 +15,8 @@ from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.model import Cache, End, Graph, Slot
-from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.planning.command import words_of
+from hipcache.planning.dry_run import Asked, AskedToAssemble
 from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 

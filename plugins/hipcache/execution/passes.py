@@ -15,7 +15,7 @@ from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
 from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
-from hipcache.planning import inodes
+from hipcache.planning import units
 from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
@@ -76,7 +76,7 @@ class ObservedPass:
             passing, named = {}, session.files.basedir.named_in(made)
             if front.has_gap:
                 _check_layout(made)
-            if inodes.names_another_file(front.job, session.files, made):
+            if units.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
         hidden = front.hides_paths_for_good(bitcode=work.bitcode) or any(
             session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps

@@ -27,9 +27,8 @@ from hipcache.link import steps
 from hipcache.link.steps import CODE
 from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.patterns import pattern
-from hipcache.planning import lld
-from hipcache.planning.jobs import ToolJob, split, value_after
-from hipcache.planning.lld import inputs, known_link
+from hipcache.planning import jobs
+from hipcache.planning.jobs import ToolJob, inputs, known_link, split, value_after
 from hipcache.values import dataclass
 
 # Before the words of the user, among which a `--` may end the options.
@@ -300,7 +299,7 @@ def _device_link(
         name = session.jobs.name(word)
         if word not in link.inputs:
             parts.append(("linker option", "code object" if word == link.code else word))
-            named = lld.value_of(word)
+            named = jobs.value_of(word)
             if named and session.files.exists(named):
                 parts.append(_content(session, named))
         elif name in made:

@@ -13,7 +13,7 @@ from hipcache.link.bundler import LinkPlan
 from hipcache.link.wrapper import WrapperPlan
 from hipcache.model import Graph
 from hipcache.planners import Planned, refuse_script
-from hipcache.planning import added, colours, driver, tools
+from hipcache.planning import colours, driver, tools
 from hipcache.planning.command import Command
 from hipcache.planning.driver_options import why_passed_through_in_link
 from hipcache.planning.jobs import ToolJob, value_after
@@ -68,7 +68,7 @@ def ask_anew(
             return plan()
 
     text = ask(messages_as.options)
-    kept = added.kept(messages_as.options, text, engine.environ)
+    kept = driver.kept_options(messages_as.options, text, engine.environ)
     if kept != [*messages_as.options]:
         text = ask(kept)
     driver.check_options(text, engine.environ, why)

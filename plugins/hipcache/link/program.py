@@ -36,13 +36,13 @@ from hipcache.model import Action, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.planners import Ends, Planned, refuse_script
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
-from hipcache.planning import added, colours, driver, offload_plan
+from hipcache.planning import colours, driver, dry_run
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.command import Command, is_relocatable
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.driver_options import Side, chooses_cuid, why_passed_through_in_program
+from hipcache.planning.dry_run import DryRuns, is_wrapper
 from hipcache.planning.jobs import ToolJob, clang_version, split, value_after
-from hipcache.planning.offload_plan import DryRuns, is_wrapper
 from hipcache.planning.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, replace
@@ -271,15 +271,15 @@ def ask_program(
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
     _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
-    flat = partial(offload_plan.flat, asked=DryRuns(engine, runner, command.cwd, scratch))
+    flat = partial(dry_run.flat, asked=DryRuns(engine, runner, command.cwd, scratch))
     plan = parse(driver.as_typed(found.text, words, command), command.side, flat)
     return _with_options(plan, found.text, command, engine)
 
 
 def _with_options(plan: ProgramPlan, text: str, command: Command, engine: Engine) -> ProgramPlan:
     """The plan with options that are not in the command."""
-    own_cuid = any(map(chooses_cuid, added.options(text, engine.environ)))
-    return replace(plan, own_cuid=own_cuid, added=added.counted(text, engine.environ, command.cwd))
+    own_cuid = any(map(chooses_cuid, driver.added_options(text, engine.environ)))
+    return replace(plan, own_cuid=own_cuid, added=driver.counted_options(text, engine.environ, command.cwd))
 
 
 def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:

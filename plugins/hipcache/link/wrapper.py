@@ -28,11 +28,10 @@ from hipcache.making import splice
 from hipcache.making.splice import UnknownObject
 from hipcache.model import Action, Graph, Inputs, Literal, Output, Ran, Ref, Source, Word
 from hipcache.patterns import pattern
-from hipcache.planning import colours, driver, lld, tools
+from hipcache.planning import colours, driver, jobs, tools
 from hipcache.planning.cc1 import REFUSED_LLVM
-from hipcache.planning.jobs import ToolJob, clang_version, split
-from hipcache.planning.lld import COUNTING, known_link
-from hipcache.planning.offload_plan import is_wrapper
+from hipcache.planning.dry_run import is_wrapper
+from hipcache.planning.jobs import COUNTING, ToolJob, clang_version, known_link, split
 from hipcache.values import dataclass
 
 # Those that were tried. (Debian has no 20.)
@@ -412,7 +411,7 @@ def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], colum
     """The device link of each arch, keyed with the images that go in, and the link. `sources`: of temporary objects.
     Raises PassThrough."""
     for word in plan.options:
-        named = lld.value_of(word)
+        named = jobs.value_of(word)
         if named and session.files.exists(
             named
         ):  # by a path that device links, in a directory of their own, may not have

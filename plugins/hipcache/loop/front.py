@@ -78,12 +78,12 @@ def _make_several(
     from hipcache.direct import provenance
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
-    from hipcache.planning import asking, driver, tools
+    from hipcache.planning import driver, dry_run, tools
 
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
         raise PassThrough("several_sources", "for a script in place of the compiler")
-    jobs, looked = asking.count_jobs(first.part_of, first.cwd, engine)
+    jobs, looked = dry_run.count_jobs(first.part_of, first.cwd, engine)
     if first.output:
         raise PassThrough("several_sources", "they have one output")
     done: list[Compiled] = []

@@ -31,7 +31,7 @@ from hipcache.loop.world import world_of
 from hipcache.model import Bound, Inputs, Pass, Process, Ran, Step
 from hipcache.planners import source
 from hipcache.planners.object import ask
-from hipcache.planning import asking, auxiliary, wrapper
+from hipcache.planning import dry_run, plan, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.driver_options import SEPARATE, chooses_cuid
@@ -157,7 +157,7 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
     command, engine = wrapper.through_script(engine, command)
     with Session(engine, command) as session:
         if command.assembles:
-            asked = asking.ask_assembler(command, engine, session.jobs.runner, lambda: session.jobs.workdir)
+            asked = dry_run.ask_assembler(command, engine, session.jobs.runner, lambda: session.jobs.workdir)
             outputs: tuple[str, ...] = (asked.job.output,)
             cuid, rule, plan = "", "", None
         else:
@@ -197,7 +197,7 @@ def compare_stored(engine: Engine, command: Command, scratch: Path) -> Compared:
         how, engine, command = prepare(engine, command)
         assert how.plan
         jobs = [*(device.compile for device in how.plan.devices), *([how.plan.host] if how.plan.host else [])]
-        if len(how.outputs) != 1 or any(map(auxiliary.of, jobs)):
+        if len(how.outputs) != 1 or any(map(plan.side_outputs, jobs)):
             return Compared(name, NOT_COMPARED, "it writes several files")
         served = _served(engine, command, how.plan, scratch / "served.o")
         if isinstance(served, str):
