@@ -12,7 +12,7 @@ from hipcache.disk import atomic
 from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
 from hipcache.making import depfile
-from hipcache.model import Delivery, Dependency, End, Graph, Output, Rule, Slot, ended
+from hipcache.model import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, Slot, ended
 from hipcache.planning.cc1 import Role
 from hipcache.planning.plan import Plan
 from hipcache.storage import ContentStore
@@ -74,7 +74,7 @@ def written(graph: Graph, ends: Mapping[str, End]) -> list[Delivery]:
     return list(last.values())
 
 
-def _is_there(output: Output, end: End) -> bool:
+def _is_there(output: ActionOutput, end: End) -> bool:
     return output.name in end.held or output.name in end.result.outputs
 
 
@@ -89,7 +89,7 @@ def _make_executable(path: Path) -> None:
 # The dependency file that a compile was asked for: from its options, and what the passes read.
 
 
-def rules_of(plan: Plan, slots: tuple[Slot, ...], path: Callable[[str], str]) -> tuple[Rule, ...]:
+def rules_of(plan: Plan, slots: tuple[Slot, ...], path: Callable[[str], str]) -> tuple[DependencyRule, ...]:
     """`slots`: passes in the order of what is listed; `path` makes a name absolute. Raises PassThrough."""
     options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
     name = plan.dependency_file
@@ -101,15 +101,15 @@ def rules_of(plan: Plan, slots: tuple[Slot, ...], path: Callable[[str], str]) ->
     targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
     everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
     phony = any(option.name == "-MP" for option in options)
-    return (Rule(whole, tuple(targets), slots, everything, phony, plan.clang),)
+    return (DependencyRule(whole, tuple(targets), slots, everything, phony, plan.clang),)
 
 
-def rule_text(rule: Rule, ends: Mapping[str, End]) -> bytes:
+def rule_text(rule: DependencyRule, ends: Mapping[str, End]) -> bytes:
     """Raises PassThrough."""
     return _text(rule, [end.result.files for end in (ended(ends, slot) for slot in rule.slots) if end])
 
 
-def _text(rule: Rule, passes: Sequence[Sequence[Dependency]]) -> bytes:
+def _text(rule: DependencyRule, passes: Sequence[Sequence[Dependency]]) -> bytes:
     names = depfile.union([[file.path for file in read if rule.everything or not file.system] for read in passes])
     if any(";" in name or "\n" in name for name in names):
         # The store says what was read, and others may write there: make runs what stands behind such a name.
@@ -117,12 +117,12 @@ def _text(rule: Rule, passes: Sequence[Sequence[Dependency]]) -> bytes:
     return os.fsencode(depfile.write(rule.targets, names, phony=rule.phony, clang=rule.clang))
 
 
-def write_lists(rule: Rule, passes: Sequence[Sequence[Dependency]]) -> None:
+def write_lists(rule: DependencyRule, passes: Sequence[Sequence[Dependency]]) -> None:
     """Write the file with what these passes have read. Raises PassThrough."""
     _write_rule(rule, _text(rule, passes))
 
 
-def _write_rule(rule: Rule, content: bytes) -> None:
+def _write_rule(rule: DependencyRule, content: bytes) -> None:
     """Write as clang does, which replaces an object, and writes into a dependency file that is there."""
     if os.path.isfile(rule.path) and not os.access(rule.path, os.W_OK):
         raise PassThrough("output", f"'{rule.path}' cannot be written")

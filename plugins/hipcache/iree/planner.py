@@ -20,7 +20,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.memos import Memos
 from hipcache.iree import observation
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
-from hipcache.model import Action, Cache, Delivery, Graph, Inputs, Output, Policy, Ran, Step, Unit
+from hipcache.model import Action, ActionOutput, Cache, Delivery, Graph, Inputs, Policy, Ran, Step, Unit
 from hipcache.patterns import pattern
 from hipcache.planners import Planned
 from hipcache.planning import answers, tools
@@ -141,7 +141,7 @@ def plan(session: Session, columns: int | None) -> Planned:
         missing="nothing is stored for this command",
     )
     unit = Unit(_NAME, told, (f"iree {told}",))
-    graph = Graph((action,), (Delivery(path, Output(_NAME, _MODULE), through_links=True),), (unit,), path)
+    graph = Graph((action,), (Delivery(path, ActionOutput(_NAME, _MODULE), through_links=True),), (unit,), path)
     return Planned(graph, tuple(positional(command.arguments)))
 
 

@@ -25,7 +25,7 @@ from hipcache.inputs import assembly, linked
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
-from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
+from hipcache.model import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.patterns import pattern
 from hipcache.planning import jobs
 from hipcache.planning.jobs import ToolJob, inputs, known_link, split, value_after
@@ -247,7 +247,7 @@ def _key(session: Session, one: Unbundle) -> str:
 
 def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
     """`sources`: of temporary files that exist already. Raises PassThrough if an input cannot be read."""
-    made: dict[str, Output] = {}
+    made: dict[str, ActionOutput] = {}
     unbundles = list(_unbundles(session, plan, made))
     links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
     pairs = list(zip(plan.devices, links, strict=True))
@@ -263,7 +263,7 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
     return Graph((*unbundles, *links, bundle, embed, host), (), tuple(units), path, plan.messages)
 
 
-def _unbundles(session: Session, plan: LinkPlan, made: dict[str, Output]) -> Iterator[Action]:
+def _unbundles(session: Session, plan: LinkPlan, made: dict[str, ActionOutput]) -> Iterator[Action]:
     """Adds the outputs to `made`. The driver's plan unbundles each object twice, for the host and for the devices."""
     first: dict[tuple[str, ...], Action] = {}
     for one in plan.unbundles:
@@ -282,8 +282,8 @@ def _job(session: Session, label: str, job: ToolJob, inputs: Mapping[str, Source
     return Action(" ".join([label, *names]), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)
 
 
-def outputs_of_action(action: Action) -> dict[str, Output]:
-    return {name: Output(action.id, name) for name in action.outputs}
+def outputs_of_action(action: Action) -> dict[str, ActionOutput]:
+    return {name: ActionOutput(action.id, name) for name in action.outputs}
 
 
 def _written_by_bundler(job: ToolJob) -> list[str]:
@@ -291,7 +291,7 @@ def _written_by_bundler(job: ToolJob) -> list[str]:
 
 
 def _device_link(
-    session: Session, plan: LinkPlan, link: DeviceLink, sources: Mapping[str, str], made: Mapping[str, Output]
+    session: Session, plan: LinkPlan, link: DeviceLink, sources: Mapping[str, str], made: Mapping[str, ActionOutput]
 ) -> Action:
     parts: list[tuple[str, Word]] = [("linker", session.tool(link.job.program))]
     inputs = {}

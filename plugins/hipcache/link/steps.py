@@ -16,7 +16,20 @@ from hipcache import delivery
 from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
-from hipcache.model import EACH_TIME, Action, Cache, Inputs, Output, Policy, Process, Ran, Source, Step, Unit, Word
+from hipcache.model import (
+    EACH_TIME,
+    Action,
+    ActionOutput,
+    Cache,
+    Inputs,
+    Policy,
+    Process,
+    Ran,
+    Source,
+    Step,
+    Unit,
+    Word,
+)
 from hipcache.patterns import pattern
 from hipcache.planning.jobs import ToolJob, value_after
 from hipcache.processes import decode
@@ -49,8 +62,8 @@ def device_link(
     )
 
 
-def code_of(action: Action) -> Output:
-    return Output(action.id, CODE)
+def code_of(action: Action) -> ActionOutput:
+    return ActionOutput(action.id, CODE)
 
 
 def unit_of(arch: str, action: Action, *, several: bool) -> Unit:

@@ -26,7 +26,7 @@ from hipcache.link.images import HIP, Embedded, UnknownFile, archive, read_image
 from hipcache.link.steps import CODE
 from hipcache.making import splice
 from hipcache.making.splice import UnknownObject
-from hipcache.model import Action, Graph, Inputs, Literal, Output, Ran, Ref, Source, Word
+from hipcache.model import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
 from hipcache.patterns import pattern
 from hipcache.planning import colours, driver, jobs, tools
 from hipcache.planning.cc1 import REFUSED_LLVM
@@ -367,7 +367,7 @@ def _bundler(said: str, codes: Mapping[str, str]) -> list[str]:
 INPUT = "hipcache-input-"
 
 
-def last_action(session: Session, plan: WrapperPlan, codes: Mapping[str, Output], columns: int | None) -> Action:
+def last_action(session: Session, plan: WrapperPlan, codes: Mapping[str, ActionOutput], columns: int | None) -> Action:
     """`codes`: by arch."""
     inputs = {f"{arch}/code": code for arch, code in codes.items()}
 

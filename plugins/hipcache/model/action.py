@@ -117,7 +117,7 @@ Word = Union[str, "tuple[str | Ref, ...]"]
 
 
 @dataclass(frozen=True)
-class Output:
+class ActionOutput:
     """The output `name` of another action."""
 
     action: str
@@ -139,7 +139,7 @@ class Literal:
     content: Callable[[], bytes]
 
 
-Source = Output | File | Literal
+Source = ActionOutput | File | Literal
 
 
 class Cache(Enum):
@@ -178,12 +178,12 @@ class Policy:
 EACH_TIME = Policy(Cache.NEVER, Diagnostics.REFUSED, slot=False)
 
 
-class Work:
+class ActionWork:
     """The work of an action. Each type has an executor."""
 
 
 @dataclass(frozen=True)
-class Process(Work):
+class Process(ActionWork):
     """A command, run in the user's directory with the user's environment; or in `root`, a directory of the scratch in
     which its inputs and outputs are named relative to it, and with the scratch for its temporary files. `places`: where
     outputs lie in the scratch, if not under their names."""
@@ -194,7 +194,7 @@ class Process(Work):
 
 
 @dataclass(frozen=True)
-class Step(Work):
+class Step(ActionWork):
     """Work that only this machine can do, such as the host link into the user's tree."""
 
     run: Callable[[Inputs], Ran]
@@ -211,7 +211,7 @@ class Action:
     id: str
     kind: str
     label: str
-    work: Work
+    work: ActionWork
     parts: tuple[tuple[str, Word], ...] = ()
     inputs: tuple[tuple[str, Source], ...] = ()
     outputs: tuple[str, ...] = ()
@@ -229,7 +229,7 @@ class Action:
     @property
     def needs(self) -> set[str]:
         """The ids of the actions that it waits for."""
-        return {source.action for _, source in self.inputs if isinstance(source, Output)}
+        return {source.action for _, source in self.inputs if isinstance(source, ActionOutput)}
 
     def key(self, digests: Mapping[str, str]) -> Key:
         """`digests`: of the inputs that its parts name."""
@@ -297,7 +297,7 @@ BITCODE, NEUTRAL, OUTPUT = "bitcode", "neutral", "output"
 
 
 @dataclass(frozen=True)
-class Pass(Work):
+class Pass(ActionWork):
     """A pass that is run, which writes files that begin with `stem` in the scratch. `bitcode`: does it end before its
     back end? `gpubinary`: the input that is to be its fat binary, empty if it takes none; `shared`: may its result
     serve other spellings of its paths?"""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from hipcache.errors import FailedInTurn, PassThrough
-from hipcache.model.action import Action, Bound, End, File, Output
+from hipcache.model.action import Action, ActionOutput, Bound, End, File
 from hipcache.values import dataclass
 
 # The plan's order, where it matters: which actions wait for one that may fail, and which a failure cancels.
@@ -56,7 +56,7 @@ class Delivery:
     link? An output that the action did not write is skipped."""
 
     path: str
-    output: Output
+    output: ActionOutput
     executable: bool = False
     through_links: bool = False
 
@@ -66,7 +66,7 @@ Slot = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rule:
+class DependencyRule:
     """A dependency file at the absolute `path`: what the passes of `slots` read, in that order. `targets` are quoted;
     `everything`: with system headers; `phony`: -MP; `clang`: the major version that it is to look like."""
 
@@ -115,7 +115,7 @@ class Graph:
     messages: str = ""
     grow: Callable[[End], Iterable[Action]] = _nothing
     printed: tuple[Slot, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[DependencyRule, ...] = ()
     gate: Gate = _no_gate
 
     def said(self, ends: Mapping[str, End]) -> str:
@@ -182,7 +182,7 @@ class Progress:
             assert not isinstance(source, File), "the planner has read it by now"
             try:
                 digests[name] = (
-                    self.ends[source.action].hash(source.name) if isinstance(source, Output) else source.hash
+                    self.ends[source.action].hash(source.name) if isinstance(source, ActionOutput) else source.hash
                 )
             except OSError as error:
                 raise PassThrough("named_file", f"'{name}': {error.strerror}") from error

@@ -15,7 +15,7 @@ from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
-from hipcache.model import Action, Delivery, Diagnostics, File, Graph, Output, Policy, Process, Ref, Unit
+from hipcache.model import Action, ActionOutput, Delivery, Diagnostics, File, Graph, Policy, Process, Ref, Unit
 from hipcache.planners import Planned, refuse_script
 from hipcache.planning import assembler, dry_run
 from hipcache.planning.assembler import AssemblerJob
@@ -32,7 +32,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     path = command.path(job.output)
     if os.path.islink(path):
         raise PassThrough("linked_output", job.output)
-    output = Output(_NAME, _CODE)
+    output = ActionOutput(_NAME, _CODE)
     graph = Graph(
         (_action(session, job),),
         (Delivery(path, output, through_links=True),),

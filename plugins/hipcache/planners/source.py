@@ -22,8 +22,10 @@ from hipcache.model import (
     NEUTRAL,
     OUTPUT,
     Action,
+    ActionOutput,
     Cache,
     Delivery,
+    DependencyRule,
     Diagnostics,
     End,
     Graph,
@@ -31,13 +33,11 @@ from hipcache.model import (
     Inputs,
     Literal,
     Lost,
-    Output,
     Pass,
     Policy,
     Process,
     Ran,
     Ref,
-    Rule,
     Slot,
     Source,
     Step,
@@ -88,11 +88,11 @@ class DeviceCode:
     link_turn: int
 
     @property
-    def code(self) -> Output:
+    def code(self) -> ActionOutput:
         """The code object."""
         if self.unit.link:
-            return Output(f"device link of {self.name}", CODE)
-        return Output(f"one step of {self.name}", OUTPUT)
+            return ActionOutput(f"device link of {self.name}", CODE)
+        return ActionOutput(f"one step of {self.name}", OUTPUT)
 
     @property
     def lto(self) -> Slot:
@@ -182,11 +182,11 @@ class DeviceCode:
         takes the time, and reads the CUID.)"""
         front, back = f"front end of {self.name}", f"back end of {self.name}"
         read, same, made = f"{self.stem}-front.bc", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.o"
-        source = (read, Output(front, BITCODE))
+        source = (read, ActionOutput(front, BITCODE))
         if not neutral or self.unit.by_lto or self.unit.front.hides_paths(bitcode=True):
             yield self._compile(f"object of {self.name}", read, (Ref(read),), (source,), passing=(OBJECT,))
             return
-        yield self._compile(back, read, (Ref(same),), (source, (same, Output(front, NEUTRAL))))
+        yield self._compile(back, read, (Ref(same),), (source, (same, ActionOutput(front, NEUTRAL))))
         mark = clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
         yield Action(
             id=f"object of {self.name}",
@@ -194,7 +194,7 @@ class DeviceCode:
             label=f"CUID of {self.name}",
             work=Step(lambda inputs: _with_cuid(inputs, made, mark, back)),
             parts=(*self.unit.back, ("bitcode", (Ref(read),))),
-            inputs=(source, (made, Output(back, OBJECT))),
+            inputs=(source, (made, ActionOutput(back, OBJECT))),
             outputs=(OBJECT,),
             passing=(OBJECT,),
             missing=_LOST,
@@ -206,7 +206,7 @@ class DeviceCode:
         id: str,
         read: str,
         bitcode: Word,
-        inputs: tuple[tuple[str, Output], ...],
+        inputs: tuple[tuple[str, ActionOutput], ...],
         passing: tuple[str, ...] = (),
     ) -> Action:
         """The back end. Its object is stored if it serves every CUID."""
@@ -239,7 +239,7 @@ class DeviceCode:
                 label=f"device link of {self.name}",
                 work=Process(words(argv), places=((CODE, f"{self.stem}.out"),)),
                 parts=(*self.unit.linking, ("object", (Ref(read),))),
-                inputs=((read, Output(maker, output)),),
+                inputs=((read, ActionOutput(maker, output)),),
                 outputs=(CODE,),
                 # Without LTO a link takes no longer than sending it to another machine.
                 policy=Policy(
@@ -324,13 +324,13 @@ class SourceGraph:
         return dict(sorted(written.items(), key=lambda item: self._turn(item[0])))
 
     @property
-    def outputs(self) -> list[Output]:
+    def outputs(self) -> list[ActionOutput]:
         """The outputs to deliver for the plan's outputs."""
-        host = [Output(_HOST + self.of, OUTPUT)] if self.cut.host else []
+        host = [ActionOutput(_HOST + self.of, OUTPUT)] if self.cut.host else []
         if self.cut.host_is_last:
             return host
         if self.cut.object:
-            return [Output(_OBJECT + self.of, OUTPUT)]
+            return [ActionOutput(_OBJECT + self.of, OUTPUT)]
         return [*(device.code for device in self.devices), *host]
 
     def actions(self) -> Iterator[Action]:
@@ -338,7 +338,7 @@ class SourceGraph:
             yield from device.first()
         unit, codes = self.cut.object, {f"{one.stem}.code": one.code for one in self.devices}
         if unit and (unit.host or not self.cut.host):
-            read = {**codes, **({f"{self._stem}host.part": Output(_HOST + self.of, OUTPUT)} if unit.host else {})}
+            read = {**codes, **({f"{self._stem}host.part": ActionOutput(_HOST + self.of, OUTPUT)} if unit.host else {})}
             yield self._bundle(_OBJECT, unit, read, Policy(diagnostics=Diagnostics.REFUSED, slot=False))
         elif unit:
             yield self._bundle(_BUNDLE, unit, codes, EACH_TIME)
@@ -350,7 +350,7 @@ class SourceGraph:
     def following(self, end: End) -> list[Action]:
         return [action for device in self.devices for action in device.following(end)]
 
-    def _host(self, front: FrontEnd, codes: Mapping[str, Output]) -> Action:
+    def _host(self, front: FrontEnd, codes: Mapping[str, ActionOutput]) -> Action:
         gpubinary = f"{self._stem}embedded.hipfb"
         parts: list[tuple[str, Word]] = list(front.key.inputs)
         inputs: dict[str, Source] = {gpubinary: _PLACEHOLDER}
@@ -359,7 +359,7 @@ class SourceGraph:
             named = zip(self.cut.devices, codes, strict=True)
             parts += [(f"device code of {unit.arch}", (Ref(name),)) for unit, name in named]
             parts.append(("way of bundling", self.cut.object.way.digest))
-            inputs = {**codes, gpubinary: Output(_BUNDLE + self.of, OUTPUT)}
+            inputs = {**codes, gpubinary: ActionOutput(_BUNDLE + self.of, OUTPUT)}
         return Action(
             id=_HOST + self.of,
             kind=front.key.kind,
@@ -374,7 +374,7 @@ class SourceGraph:
             turn=self._last,
         )
 
-    def _bundle(self, kind: str, unit: ObjectUnit, read: Mapping[str, Output], policy: Policy) -> Action:
+    def _bundle(self, kind: str, unit: ObjectUnit, read: Mapping[str, ActionOutput], policy: Policy) -> Action:
         places = [Path(marked(name)) for name in read]
         host = places.pop() if unit.host else None
         command = words(unit.bundle_argv(places, host, Path(marked(OUTPUT))))
@@ -391,7 +391,7 @@ class SourceGraph:
             turn=self._last,
         )
 
-    def _splice(self, unit: ObjectUnit, codes: Mapping[str, Output]) -> Action:
+    def _splice(self, unit: ObjectUnit, codes: Mapping[str, ActionOutput]) -> Action:
         """The object. It needs the bundle only if it is not stored and the source has kernels."""
         template, bundle = f"{self._stem}host.part", f"{self._stem}bundle"
 
@@ -401,14 +401,14 @@ class SourceGraph:
                 content = splice.splice(content, inputs.of(bundle).read())
             return Ran({OUTPUT: Held(content=content)}, "", 0.0)
 
-        inputs = {**codes, template: Output(_HOST + self.of, OUTPUT)}
+        inputs = {**codes, template: ActionOutput(_HOST + self.of, OUTPUT)}
         return Action(
             id=_OBJECT + self.of,
             kind="object",
             label="object",
             work=Step(work),
             parts=(*unit.way.inputs, *((f"input {number}", (Ref(name),)) for number, name in enumerate(inputs))),
-            inputs=(*inputs.items(), (bundle, Output(_BUNDLE + self.of, OUTPUT))),
+            inputs=(*inputs.items(), (bundle, ActionOutput(_BUNDLE + self.of, OUTPUT))),
             outputs=(OUTPUT,),
             turn=self._last,
         )
@@ -436,7 +436,7 @@ class SourceGraph:
             for number, option in enumerate(plan.side_outputs(job)):
                 path = self.session.command.path(option.value)
                 replaced = option.name == "-serialize-diagnostic-file"  # the driver removes an old one
-                yield Delivery(path, Output(slot[0], f"file {number}"), through_links=not replaced)
+                yield Delivery(path, ActionOutput(slot[0], f"file {number}"), through_links=not replaced)
 
 
 def _file(arch: str) -> str:
@@ -467,7 +467,7 @@ def graph(source: SourceGraph) -> Graph:
     )
 
 
-def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[Rule, ...]:
+def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[DependencyRule, ...]:
     """The dependency file, if requested: the union over all passes, the host's first. Clang's own file lists only the
     headers of the last source's host pass."""
     slots = [
