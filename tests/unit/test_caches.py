@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from hipcache.cache import Caches
-from hipcache.cache.content import ContentCache, Shelf
+from hipcache.cache.content import ContentCache, ReadSets, Shelf
 from hipcache.cache.manifest import NEVER, ManifestCache
-from hipcache.cache.read_sets import ReadSets
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.iree.results import ObservedCache
+from hipcache.iree.observation import ObservedCache
 from hipcache.model import (
     Action,
     ActionResult,

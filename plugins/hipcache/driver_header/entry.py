@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet

@@ -12,8 +12,8 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from hipcache.disk.changed import latest
-from hipcache.disk.special import absolute, is_of_kernel
+from hipcache.disk.paths import absolute, is_of_kernel
+from hipcache.disk.times import latest
 from hipcache.patterns import pattern
 from hipcache.values import dataclass, field
 

@@ -23,8 +23,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hipcache.disk.change_times import keeps_change_time
-from hipcache.disk.reach import may_read
+from hipcache.disk.paths import may_read
+from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.keys import digest_file
 from hipcache.values import dataclass
 

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from hipcache.config import Config
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
 from hipcache.launcher import ending
-from hipcache.launcher.call import Call
 from hipcache.launcher.ending import become, die
 from hipcache.planning.command import Command
-from hipcache.processes.messages import encode
+from hipcache.processes import encode
 from hipcache.report import conditions, notices, outcome, telling
 from hipcache.report.outcome import CompileOutcome
+from hipcache.values import dataclass
+
+# A command as the build tool has started it.
+
+
+@dataclass(frozen=True)
+class Call:
+    """The command that the build tool runs: its words, the directory, the environment, and the user's settings."""
+
+    argv: list[str]
+    cwd: str
+    environ: Mapping[str, str]
+    config: Config
 
 
 def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:

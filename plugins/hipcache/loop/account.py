@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
-from hipcache.processes.messages import encode
+from hipcache.processes import encode
 from hipcache.report.causes import RECACHED, VARIABLES, why
 from hipcache.report.history import Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
