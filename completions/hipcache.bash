@@ -35,7 +35,7 @@ _hipcache() {
         explain) words="--build --json --help" ;;
         report) words="--html --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
-        doctor) words="--compiler --brief --build --help" ;;
+        doctor) words="--compiler --brief --build --try --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--dry-run --yes --help" ;;
         verify) words="--compile --sample -p --json --help" ;;

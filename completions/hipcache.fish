@@ -23,6 +23,7 @@ complete -c hipcache -n __fish_use_subcommand -a doctor -d 'check compiler, HIP,
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l compiler -r -d 'check this one (may be repeated)'
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l brief -d 'print only problems that prevent caching; check only the settings, the store and the named compilers'
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l build -r -d 'also check the architectures in this build directory'\''s CMakeCache.txt'
+complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l try -d 'also build a small project with each build tool here, and print the command that worked'
 complete -c hipcache -n __fish_use_subcommand -a gc -d 'remove the least recently used entries'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l max-size -r -d 'for example 5GiB (default: HIPCACHE_MAX_SIZE)'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l older-than -r -d 'also remove entries not used for this long, for example 12h, 7d or 4w (and an hour more: uses are recorded once an hour)'

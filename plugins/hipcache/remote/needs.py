@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -12,8 +13,12 @@ from hipcache.config import Config
 from hipcache.errors import ConfigError
 
 _BY_NAME = ("http", "s3:", "gs:", "az:")
-# By the names of the packages: an index need not have hipcache, or not this version of it.
-INSTALL = "pip install grpcio protobuf obstore"
+
+
+def install(packages: Iterable[str] = ("grpcio", "protobuf", "obstore")) -> str:
+    """The command for the environment that hipcache is in. By the names of the packages: an index need not have
+    hipcache, or not this version of it."""
+    return f"{sys.executable} -m pip install {' '.join(packages)}"
 
 
 def missing_packages(remotes: Iterable[str]) -> list[str]:
