@@ -21,7 +21,7 @@ _hipcache() {
             done
             case "$last $current" in
                 "get -"* | "set -"* | "unset -"*) ;;
-                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
+                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks cxx_cache iree_checks resident system_paths" ;;
                 " "*) words="get set unset --json --system --store --project --help" ;;
             esac ;;
     esac

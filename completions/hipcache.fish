@@ -62,7 +62,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l dlpack -d 't
 complete -c hipcache -n __fish_use_subcommand -a help -d 'show the subcommands, or the options of one'
 complete -c hipcache -n '__fish_seen_subcommand_from help' -f -a 'run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check'
 complete -c hipcache -n '__fish_seen_subcommand_from config; and not __fish_seen_subcommand_from get set unset' -f -a 'get set unset'
-complete -c hipcache -n '__fish_seen_subcommand_from config; and __fish_seen_subcommand_from get set unset' -f -a 'dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths'
+complete -c hipcache -n '__fish_seen_subcommand_from config; and __fish_seen_subcommand_from get set unset' -f -a 'dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks cxx_cache iree_checks resident system_paths'
 complete -c hipcache -n __fish_use_subcommand -l cmakedir -d 'print the directory of HipCache.cmake'
 complete -c hipcache -n __fish_use_subcommand -l mesondir -d 'print the directory of the Meson files'
 complete -c hipcache -n __fish_use_subcommand -l sconsdir -d 'print the directory of the SCons tool'

@@ -66,7 +66,7 @@ def record(
     if not config.readonly:
         took = _took(began) if end.outcome in _TIMED else 0.0
         statistics.record(config.dir, replace(end, took=took), config.umask)
-        if end.reason != "not_hip":
+        if end.reason not in ("not_hip", "cxx_cache"):
             from hipcache.report.history import Record  # which takes a while
 
             if told is None:
