@@ -20,6 +20,6 @@ def build_launcher_of_phases(program: Path) -> Path:
     words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
     words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
     # It is to count nothing: no line of the counters has an empty checksum.
-    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK")]
+    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "CXX_CACHE", "CXX_CACHE_CHECK")]
     subprocess.run([*words, *map(str, sources)], check=True)
     return program

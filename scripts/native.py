@@ -27,7 +27,14 @@ ROOT = Path(__file__).parent.parent
 NATIVE = ROOT / "plugins/hipcache/native"
 BUILD = ROOT / "build"
 # hatch_build.py gives them their values.
-DEFINED = ("HIPCACHE_VERSION", "SUBCOMMANDS", "NOT_HIP_CRC", "NOT_HIP_CHECK_CRC")
+DEFINED = (
+    "HIPCACHE_VERSION",
+    "SUBCOMMANDS",
+    "NOT_HIP_CRC",
+    "NOT_HIP_CHECK_CRC",
+    "CXX_CACHE_CRC",
+    "CXX_CACHE_CHECK_CRC",
+)
 COMPILE = ["-std=gnu11", "-pthread", "-DREADS_PACKS=1", "-DZSTD_LOADED", *(f'-D{name}=""' for name in DEFINED)]
 # By .clang-format. The other files will be, when nobody works on them.
 FORMATTED = "tests/native/*.c"

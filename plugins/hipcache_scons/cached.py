@@ -193,7 +193,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
         try:
             terminal = columns is not None
             why = direct.remember(cache.config, engine, cache.known, done, record, cwd, whole, files, terminal=terminal)
-            telling.indirect(cache.config, record, why)
+            telling.indirect(cache.config, record, why, cache.began)
             engine.store.pack()
         except Exception as error:  # the compile is done, whatever happens here
             telling.log_fault(cache.config, error)

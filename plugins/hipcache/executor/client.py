@@ -110,7 +110,7 @@ class Executions:
             found = [workers.parse(text) for text in texts]
             missing = address.missing_packages(texts)
             if missing:
-                raise ConfigError(f"an executor needs {', '.join(missing)}", f"pip install {' '.join(missing)}")
+                raise ConfigError(f"an executor needs {', '.join(missing)}", address.install(missing))
         except ConfigError as error:
             if not workers.is_implied(config):  # else it is told of the remote
                 self.tell(error.message, error.hint)

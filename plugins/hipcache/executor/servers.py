@@ -208,7 +208,7 @@ def examine(text: str) -> tuple[bool, str, str]:
     except ConfigError as error:
         return False, error.message, error.hint
     except ImportError as error:
-        return False, f"{name} needs {error.name}", address.INSTALL
+        return False, f"{name} needs {error.name}", address.install()
     except RemoteError as error:
         return False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 

@@ -11,6 +11,7 @@ from hipcache.config import Config
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
 from hipcache.launcher import ending
 from hipcache.launcher.ending import become, die
+from hipcache.planning import tools
 from hipcache.planning.command import Command
 from hipcache.processes import encode
 from hipcache.report import conditions, notices, outcome, telling
@@ -28,6 +29,9 @@ class Call:
     cwd: str
     environ: Mapping[str, str]
     config: Config
+
+
+_VARIABLE = "HIPCACHE_CXX_CACHE"
 
 
 def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
@@ -54,9 +58,20 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
 
 
 def leave(call: Call, left: PassThrough) -> NoReturn:
+    cache = _cxx_cache(call) if left.reason == "not_hip" else ""
+    reason = "cxx_cache" if cache else left.reason
     if not call.config.disable:
-        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail))
-    become(call.argv)
+        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=reason, detail=left.detail))
+    if cache:
+        os.environ[_VARIABLE] = "none"  # one that leads back here cannot go in a circle
+    become([*filter(None, [cache]), *call.argv])
+
+
+def _cxx_cache(call: Call) -> str:
+    """The cache that is to have a compile that is not of HIP; empty where there is none, or the command names one."""
+    cache, argv = call.config.cxx_cache, call.argv
+    is_compile = "-c" in argv and len(tools.behind(argv)) == len(argv)
+    return cache if cache and is_compile and tools.which(cache, call.cwd, call.environ) else ""
 
 
 def refuse(call: Call, refused: Refused) -> int:

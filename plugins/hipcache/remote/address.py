@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit
@@ -144,8 +145,12 @@ def _has_user(text: str) -> bool:
 
 
 _BY_NAME = ("http", "s3:", "gs:", "az:")
-# By the names of the packages: an index need not have hipcache, or not this version of it.
-INSTALL = "pip install grpcio protobuf obstore"
+
+
+def install(packages: Iterable[str] = ("grpcio", "protobuf", "obstore")) -> str:
+    """The command for the environment that hipcache is in. By the names of the packages: an index need not have
+    hipcache, or not this version of it."""
+    return f"{sys.executable} -m pip install {' '.join(packages)}"
 
 
 def missing_packages(remotes: Iterable[str]) -> list[str]:

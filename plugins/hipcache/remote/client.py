@@ -182,7 +182,7 @@ class Client:
             return error.message, error.hint
         missing = address.missing_packages(self.config.remote)
         if missing:
-            return f"remote '{self._names()}' needs {', '.join(missing)}", f"pip install {' '.join(missing)}"
+            return f"remote '{self._names()}' needs {', '.join(missing)}", address.install(missing)
         return None
 
     # How

@@ -23,7 +23,7 @@ def check(settings: Config) -> Iterator[Check]:
             yield from (Check(FAULT, condition.message, condition.hint) for condition in wrong)
             return
         if missing:
-            yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", f"pip install {' '.join(missing)}")
+            yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", address.install(missing))
             return
         if named and settings.readonly:
             yield Check(
@@ -40,5 +40,5 @@ def check(settings: Config) -> Iterator[Check]:
         for executors in features.modules("EXECUTIONS"):
             told += [executors.examine(text) for text in settings.executor if text != NO_EXECUTOR]
     except ImportError as error:
-        yield Check(FAULT, f"a server is set, but the package {error.name} is not installed", address.INSTALL)
+        yield Check(FAULT, f"a server is set, but the package {error.name} is not installed", address.install())
     yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)

@@ -112,7 +112,7 @@ def examine(
         if found.writes and sends:
             yield from _examine_sending(name, backend, reads=found.reads, clock=clock)
     except ImportError as error:
-        yield False, f"{name} needs {error.name}", address.INSTALL
+        yield False, f"{name} needs {error.name}", address.install()
     except RemoteError as error:
         yield False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 
