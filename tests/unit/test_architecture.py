@@ -26,8 +26,9 @@ LAYERS = """
     iree verify executor remote driver_header link
     __main__ cli launcher
     loop planners direct execution
-    delivery cache storage model making
+    delivery cache making
     planning engine
+    storage model
     report store
     config settings_files inputs processes disk
     native settings errors values patterns shared features hipcache

@@ -22,14 +22,13 @@ from hipcache.model import (
     Dependency,
     Held,
     Missing,
-    Pass,
     PassTrace,
     Policy,
     Ran,
     Step,
     Trace,
 )
-from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.frontend import FrontEnd, Pass
 from hipcache.planning.jobs import Cc1Job
 from hipcache.storage import ActionCache, ContentStore
 from hipcache.values import dataclass, field, replace

@@ -27,10 +27,10 @@ from hipcache.inputs.quoted import plain
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.making.renaming import renamed
-from hipcache.model import Bound, loose_key, pass_of
+from hipcache.model import Bound
 from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.frontend import FrontEnd, loose_key, pass_of
 from hipcache.values import dataclass, replace
 
 # States of the files to compare with: of a branch or two, and before the edit.

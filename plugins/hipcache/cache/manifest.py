@@ -17,9 +17,9 @@ from hipcache.cache.entries import Entry
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, loose_key, pass_of
+from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.patterns import pattern
-from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.frontend import FrontEnd, loose_key, pass_of
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:

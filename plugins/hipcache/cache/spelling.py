@@ -12,11 +12,11 @@ from hipcache.inputs import place
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
 from hipcache.making import bitcode
-from hipcache.model import Bound, pass_of
+from hipcache.model import Bound
 from hipcache.planning import spelling
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.frontend import FrontEnd, pass_of
 from hipcache.planning.spelling import Spelling
 from hipcache.values import dataclass, field, replace
 

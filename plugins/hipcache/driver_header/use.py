@@ -23,8 +23,7 @@ from hipcache.inputs import observing
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import bitcode, depfile
-from hipcache.model import Pass
-from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.frontend import FrontEnd, Pass
 from hipcache.values import replace
 
 _LABEL = "precompiled header"  # in messages

@@ -9,7 +9,7 @@ from typing import Protocol
 from hipcache import features
 from hipcache.execution.attempt import Attempt, Way
 from hipcache.execution.session import Session
-from hipcache.model import Pass
+from hipcache.planning.frontend import Pass
 
 
 class FrontEndWay(Protocol):

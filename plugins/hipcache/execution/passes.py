@@ -14,9 +14,9 @@ from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
 from hipcache.making import bitcode, splice
-from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
+from hipcache.model import Bound, Dependency, Held, Inputs, PassTrace, Ran
 from hipcache.planning import units
-from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
+from hipcache.planning.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 

@@ -12,7 +12,8 @@ from hipcache.cache.manifest import ManifestCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
-from hipcache.model import Bound, Cache, Pass, Process
+from hipcache.model import Bound, Cache, Process
+from hipcache.planning.frontend import Pass
 from hipcache.storage import LocalFlight
 
 

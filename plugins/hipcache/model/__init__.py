@@ -1,10 +1,7 @@
 """Values: actions with their results (`action`), and their order, as far as it is built (`graph`)."""
 
 from hipcache.model.action import (
-    BITCODE,
     EACH_TIME,
-    NEUTRAL,
-    OUTPUT,
     Action,
     ActionOutput,
     ActionResult,
@@ -21,7 +18,6 @@ from hipcache.model.action import (
     Literal,
     Lost,
     Missing,
-    Pass,
     PassTrace,
     Policy,
     Process,
@@ -31,17 +27,12 @@ from hipcache.model.action import (
     Step,
     Trace,
     Word,
-    loose_key,
-    pass_of,
     render,
 )
 from hipcache.model.graph import Delivery, DependencyRule, Graph, Progress, Slot, Turns, Unit, ended
 
 __all__ = [
-    "BITCODE",
     "EACH_TIME",
-    "NEUTRAL",
-    "OUTPUT",
     "Action",
     "ActionOutput",
     "ActionResult",
@@ -61,7 +52,6 @@ __all__ = [
     "Literal",
     "Lost",
     "Missing",
-    "Pass",
     "PassTrace",
     "Policy",
     "Process",
@@ -76,7 +66,5 @@ __all__ = [
     "Unit",
     "Word",
     "ended",
-    "loose_key",
-    "pass_of",
     "render",
 ]

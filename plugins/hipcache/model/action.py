@@ -14,7 +14,6 @@ from typing import Protocol, Union
 
 from hipcache.inputs.keys import Key, digest_bytes, digest_file, make_key
 from hipcache.inputs.readset import Quote, ReadSet
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
 # Contents: their digests, and where they are while an action runs.
@@ -287,41 +286,6 @@ def render(word: Word, names: Mapping[str, str]) -> str:
     if isinstance(word, str):
         return word
     return "".join(one if isinstance(one, str) else names[one.name] for one in word)
-
-
-# A pass over a source, as work.
-
-# The outputs of passes: of a front end the essence of its bitcode, and the same without its CUID (empty if it has
-# none).
-BITCODE, NEUTRAL, OUTPUT = "bitcode", "neutral", "output"
-
-
-@dataclass(frozen=True)
-class Pass(ActionWork):
-    """A pass that is run, which writes files that begin with `stem` in the scratch. `bitcode`: does it end before its
-    back end? `gpubinary`: the input that is to be its fat binary, empty if it takes none; `shared`: may its result
-    serve other spellings of its paths?"""
-
-    front: FrontEnd
-    stem: str
-    bitcode: bool = False
-    gpubinary: str = ""
-    shared: bool = False
-
-
-def pass_of(bound: Bound) -> Pass:
-    """The work of an action that is a pass."""
-    assert isinstance(bound.action.work, Pass)
-    return bound.action.work
-
-
-def loose_key(bound: Bound) -> str:
-    """The key under which what a pass made is kept for other values of macros (`cache/edits`); empty if there is
-    none."""
-    work = pass_of(bound)
-    front = work.front
-    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
-    return front.loose if is_kept else ""
 
 
 # The end of an action in this build: found in a cache, or run here (its outputs may still be in the scratch).

@@ -17,10 +17,7 @@ from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
 from hipcache.making import splice
 from hipcache.model import (
-    BITCODE,
     EACH_TIME,
-    NEUTRAL,
-    OUTPUT,
     Action,
     ActionOutput,
     Cache,
@@ -33,7 +30,6 @@ from hipcache.model import (
     Inputs,
     Literal,
     Lost,
-    Pass,
     Policy,
     Process,
     Ran,
@@ -48,7 +44,7 @@ from hipcache.patterns import pattern
 from hipcache.planning import plan, units
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import DeviceUnit, ObjectUnit, Units
 from hipcache.report.outcome import HOST

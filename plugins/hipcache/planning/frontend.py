@@ -9,6 +9,7 @@ from pathlib import Path
 from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
+from hipcache.model import ActionWork, Bound
 from hipcache.patterns import pattern
 from hipcache.planning import cc1, plan, spelling
 from hipcache.planning.cc1 import Option, Role
@@ -246,3 +247,36 @@ def keeps_directory(job: Cc1Job) -> bool:
 def counts_errors(text: str) -> bool:
     """Do the messages end with the number of errors, as those of a front end do that found some?"""
     return _COUNTED.search(text) is not None
+
+
+# The outputs of passes: of a front end the essence of its bitcode, and the same without its CUID (empty if it has
+# none).
+BITCODE, NEUTRAL, OUTPUT = "bitcode", "neutral", "output"
+
+
+@dataclass(frozen=True)
+class Pass(ActionWork):
+    """A pass that is run, which writes files that begin with `stem` in the scratch. `bitcode`: does it end before its
+    back end? `gpubinary`: the input that is to be its fat binary, empty if it takes none; `shared`: may its result
+    serve other spellings of its paths?"""
+
+    front: FrontEnd
+    stem: str
+    bitcode: bool = False
+    gpubinary: str = ""
+    shared: bool = False
+
+
+def pass_of(bound: Bound) -> Pass:
+    """The work of an action that is a pass."""
+    assert isinstance(bound.action.work, Pass)
+    return bound.action.work
+
+
+def loose_key(bound: Bound) -> str:
+    """The key under which what a pass made is kept for other values of macros (`cache/edits`); empty if there is
+    none."""
+    work = pass_of(bound)
+    front = work.front
+    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept else ""

@@ -28,13 +28,14 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.loop import kinds
 from hipcache.loop.build import build
 from hipcache.loop.world import world_of
-from hipcache.model import Bound, Inputs, Pass, Process, Ran, Step
+from hipcache.model import Bound, Inputs, Process, Ran, Step
 from hipcache.planners import source
 from hipcache.planners.object import ask
 from hipcache.planning import dry_run, plan, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.driver_options import SEPARATE, chooses_cuid
+from hipcache.planning.frontend import Pass
 from hipcache.planning.plan import Plan
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.store.layout import random_name
