@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from hipcache.disk import atomic
-from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
 from hipcache.making import depfile
-from hipcache.model import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, Slot, ended
-from hipcache.planning.cc1 import Role
-from hipcache.planning.plan import Plan
+from hipcache.model import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, ended
 from hipcache.storage import ContentStore
 
 # Files that appear in the user's tree: where they can be written, and how.
@@ -87,21 +84,6 @@ def _make_executable(path: Path) -> None:
 
 
 # The dependency file that a compile was asked for: from its options, and what the passes read.
-
-
-def rules_of(plan: Plan, slots: tuple[Slot, ...], path: Callable[[str], str]) -> tuple[DependencyRule, ...]:
-    """`slots`: passes in the order of what is listed; `path` makes a name absolute. Raises PassThrough."""
-    options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
-    name = plan.dependency_file
-    if not name:
-        return ()
-    whole = path(name)
-    if name == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
-        raise PassThrough("standard_streams", f"-MF {name}")  # a rule for each pass
-    targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
-    everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
-    phony = any(option.name == "-MP" for option in options)
-    return (DependencyRule(whole, tuple(targets), slots, everything, phony, plan.clang),)
 
 
 def rule_text(rule: DependencyRule, ends: Mapping[str, End]) -> bytes:

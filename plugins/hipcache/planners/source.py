@@ -9,13 +9,15 @@ own output, these are delivered unchanged.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hipcache import delivery
+from hipcache.disk.paths import is_stream
+from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.making import splice
+from hipcache.making import depfile, splice
 from hipcache.model import (
     EACH_TIME,
     Action,
@@ -465,8 +467,19 @@ def graph(source: SourceGraph) -> Graph:
 
 def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[DependencyRule, ...]:
     """The dependency file, if requested: the union over all passes, the host's first. Clang's own file lists only the
-    headers of the last source's host pass."""
+    headers of the last source's host pass. Raises PassThrough."""
     slots = [
         slot for one in reversed(sources) for slot in ((one.slots[-1], *one.slots[:-1]) if one.plan.host else one.slots)
     ]
-    return delivery.rules_of(sources[-1].plan, tuple(slots), session.command.path)
+    last = sources[-1].plan
+    options = [option for option in last.first.options if option.role is Role.DEPENDENCIES]
+    name = last.dependency_file
+    if not name:
+        return ()
+    whole = session.command.path(name)
+    if name == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
+        raise PassThrough("standard_streams", f"-MF {name}")  # a rule for each pass
+    targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
+    everything = any(option.role is Role.DEPENDENCY_STYLE for option in last.first.options)
+    phony = any(option.name == "-MP" for option in options)
+    return (DependencyRule(whole, tuple(targets), tuple(slots), everything, phony, last.clang),)
