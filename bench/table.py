@@ -103,4 +103,5 @@ def _store(mine: Sequence[Sample]) -> str:
     if not mine:
         return ""
     size = mine[-1].store
-    return f"{size.disk / 1e6:.2f}, {size.files}, {size.tar / 1e6:.2f}"
+    beside = f" ({size.beside / 1e6:.1f} beside it)" if size.beside > 1e6 else ""
+    return f"{size.disk / 1e6:.2f}, {size.files}, {size.tar / 1e6:.2f}{beside}"

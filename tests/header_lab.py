@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hip import MISS, Compiled, Lab, settle
 from hipcache import config
@@ -42,10 +45,17 @@ def header_lab(lab: Lab) -> Lab:
     in a full run too."""
     lab.archs = lab.archs[:1]
     lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.environ["TMPDIR"] = str(lab.root.with_name("temporary"))
+    lab.root.with_name("temporary").mkdir()
     lab.write(f"own/{header.NAME}", WRAPPER)
     lab.write("own/in_short.hpp", HIP_IN_SHORT)
     lab.write("own/value.hpp", "#pragma once\ninline int twice(int x) { return 2 * x; }\n")
     return lab
+
+
+def headers(lab: Lab) -> Path:
+    """The store of the precompiled headers."""
+    return lab.root.with_name("temporary") / f"hipcache-{os.geteuid()}" / "headers"
 
 
 def words(lab: Lab) -> list[str]:

@@ -96,7 +96,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         recache=config.recache,
         racy=racy,
         seal=store.seal,
-        preambles=config.preamble_checks if config.has_preambles and shares else 0,
+        preambles=config.preamble_checks if config.preambles and shares else 0,
         **_servers(config, environ) if shares and (config.remote or config.executor) else {},
     )
 

@@ -9,6 +9,7 @@ there: a function, or modules named as text, which are imported when they are ne
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
     front_end        gives a way (`execution.front_ends.FrontEndWay`) to run the front ends of a compile
+    hints            gives a store of what can be made again, beside the user's and on this machine alone
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered
@@ -25,7 +26,7 @@ there: a function, or modules named as text, which are imported when they are ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -67,3 +68,8 @@ def modules(name: str) -> Iterator[Any]:
 def modules_for(name: str, key: str) -> Iterator[Any]:
     """The modules that doors name so for the key."""
     return (import_module(modules[key]) for modules in added(name) if key in modules)
+
+
+def hints(environ: Mapping[str, str]) -> list[Any]:
+    """The stores that doors open so, where there is room for them."""
+    return [store for open_store in added("hints") if (store := open_store(environ))]

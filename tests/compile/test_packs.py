@@ -147,11 +147,6 @@ def test_what_is_taken_of_its_own_user_alone_is_packed_only_where_nobody_else_wr
     assert umask == 0o002 or again(store).get_action("f" * 64, own=True) is None
 
 
-def test_a_precompiled_header_stays_a_file(store: LocalStore) -> None:
-    (digest, _) = packed(store, b"CPCH and more", b"another")
-    assert [path.name for path in (store.root / "v2/blobs").iterdir()] == [digest]
-
-
 def test_a_read_only_store_is_read_and_not_packed(store: LocalStore) -> None:
     digests = packed(store)
     reader = LocalStore(store.root, max_bytes=0, read_only=True)

@@ -193,11 +193,13 @@ def test_a_store_is_measured_as_the_disk_and_tar_count_it(tmp_path: Path) -> Non
     tool.reset()
     (tool.store / "a").write_bytes(b"x" * 5000)
     (tool.store / "b").mkdir()
+    (tool.temporary / "c").write_bytes(b"x" * 2000)
     size = tool.size()
     archive = subprocess.run(["tar", "-C", tool.store, "-cf", "-", "."], capture_output=True, check=True).stdout
     assert (size.files, size.tar) == (1, len(archive))
     assert size.disk % 512 == 0
     assert size.disk >= 5000
+    assert size.beside >= 2000
 
 
 def test_a_store_goes_through_an_archive_to_another_place(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class Room:
         caches = self.caches()
         source = self.root / "k.hip"
         one = ReadFile("k.hip", digest_file(source), None, False, "")
-        reads = ReadSet((one,), ("k.h",), ())
+        reads = ReadSet((one,), (("", ("k.h",)),), ())
         ran = Ran({"out": Held(content=made), "named": Held(content=NAMED)}, "said\n", 2.5, why_not)
         if kind is Cache.MANIFEST:
             ran = replace(ran, pass_trace=PassTrace(reads, (Dependency("k.hip", False),), False))

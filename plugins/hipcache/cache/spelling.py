@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
 from hipcache.inputs import place
-from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.readset import ReadSet, absent, by_directory, paths
 from hipcache.inputs.trace import Files
 from hipcache.making import bitcode
 from hipcache.model import Bound
@@ -67,18 +68,17 @@ class Translation:
             return None
         # clang looks for the files of -include in the working directory, which may be another one elsewhere.
         bare = set(spelled.bare)
-        absent = {path: spelled.places(local(path)) for path in reads.absent}
+        missed = paths((local(place), names) for place, names in reads.absent)
+        places = {path: spelled.places(path) for path in missed}
         present = {path: spelled.places(local(path).rstrip("/")) for path in reads.present}
-        unclear = {path for path, places in (*absent.items(), *present.items()) if not places}
-        if not bare <= set(absent) or unclear - bare:
+        unclear = {path for path, found in (*places.items(), *present.items()) if not found}
+        if not bare <= set(places) or unclear - bare:
             return None
         return ReadSet(
             tuple(replace(file, path=portable(whole[local(file.path)])) for file in reads.files),
-            tuple(sorted({portable(place) for places in absent.values() for place in places})),
+            absent({portable(place): names for place, names in by_directory(chain(*places.values())).items()}),
             tuple(
-                sorted(
-                    portable(place) + "/" * path.endswith("/") for path, places in present.items() for place in places
-                )
+                sorted(portable(place) + "/" * path.endswith("/") for path, found in present.items() for place in found)
             ),
             tuple((portable(whole[local(path)]), portable(whole[local(first)])) for path, first in reads.alike),
         )
@@ -90,7 +90,7 @@ class Translation:
             paths = [spelled.spelled(local(file.path)) for file in reads.files]
             files = tuple(replace(file, path=portable(path)) for file, path in zip(reads.files, paths, strict=True))
             clear = all(paths) and paths[0] == spelled.source[1]
-            here = replace(reads, files=files, absent=(*reads.absent, *spelled.bare))
+            here = replace(reads, files=files, absent=(*reads.absent, *absent(by_directory(spelled.bare))))
             self._translated[digest, spelled] = here if clear else None
         return self._translated[digest, spelled]
 

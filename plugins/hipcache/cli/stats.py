@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from hipcache import config
+from hipcache import config, features
 from hipcache.cli import Session, markdown, stats_text
 from hipcache.cli.screen import Screen
 from hipcache.errors import HipcacheError, StoreError
@@ -57,9 +57,11 @@ def run(options: argparse.Namespace, session: Session) -> int:
         if not found:
             raise
         size = StoreSize(0, 0, settings.max_size)  # the conditions say why
+    hints = features.hints(session.environ)
     if options.json:
         listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
-        more = {"namespace": settings.namespace, "conditions": listed}
+        beside = {"hints": {"bytes": sum(one.size().bytes for one in hints)}}
+        more = {"namespace": settings.namespace, "conditions": listed, **beside}
         print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=session.out)
     elif options.markdown:
         print(markdown.page(numbers, size, settings.namespace), end="", file=session.out)
@@ -67,7 +69,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             print(f"\n> {one.describe()}: {one.hint}", file=session.out)
     else:
         screen = Screen(session.out, session.environ)
-        stats_text.show(numbers, size, str(settings.dir), screen)
+        stats_text.show(numbers, size, str(settings.dir), hints, screen)
         if settings.namespace:
             screen.line(f"namespace  {settings.namespace} (the figures are for all namespaces)")
         for one in found:

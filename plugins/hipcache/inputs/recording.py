@@ -13,7 +13,7 @@ from hipcache.disk import times
 from hipcache.inputs import includes, observing, outline, pasted, preprocessed
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
-from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
+from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent, alike
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
 from hipcache.patterns import pattern
@@ -94,11 +94,12 @@ def record(
             looked_for = probes(scans, first, search, files.listings)
     _settled(files, scans, looked_for, besides, began)
     portable = files.basedir.portable
-    absent, present = (sorted(map(portable, paths)) for paths in (looked_for.absent, looked_for.present))
+    missed = absent({portable(place): names for place, names in looked_for.absent.items()})
+    present = tuple(sorted(map(portable, looked_for.present)))
     others = tuple(replace(one, path=portable(one.path)) for one in besides)
     links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
     epoch = files.epoch if shown else ""
-    return ReadSet(tuple(found), tuple(absent), tuple(present), alike(found, files.identity_of), others, links, epoch)
+    return ReadSet(tuple(found), missed, present, alike(found, files.identity_of), others, links, epoch)
 
 
 def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> dict[str, tuple[Status, str, Scan]]:
@@ -153,9 +154,9 @@ def _observed(
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
     # The identity of the tools covers the search of the loader: their digest is that of the libraries it found.
     libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
-    asked = {path for path in seen.absent if path[path.rfind("/") + 1 :] not in libraries}
-    absent = observing.shortest(asked, files.is_directory)
-    return Probes(frozenset(absent), frozenset(there.union(path + "/" for path in directories)))
+    asked = {place: names - libraries for place, names in seen.missed.items() if names - libraries}
+    present = frozenset(there.union(path + "/" for path in directories))
+    return Probes(observing.shortest(asked, files.is_directory), present)
 
 
 def _short_maps(files: Files, there: Iterable[str], search: SearchPath) -> Iterator[str]:

@@ -19,6 +19,8 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
     ABSENT a   lstat fails: nothing     (both: if it fails with another error than ENOENT and ENOTDIR, its number)
 
+Names that are ABSENT in one directory stand together here, and one by one in the digest and in lists.
+
 `native/state.c` takes the same digest, in a fraction of a millisecond. `direct/guards.py` spares it most of what is
 GONE or ABSENT.
 """
@@ -33,7 +35,7 @@ from typing import NamedTuple
 
 from hipcache import native
 from hipcache.disk.hashing import blake3
-from hipcache.disk.paths import MISSING
+from hipcache.disk.paths import MISSING, why_not_missing
 from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
@@ -51,11 +53,20 @@ DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 class Watched(NamedTuple):
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
     digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME
-    and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`. None: whatever it is now."""
+    and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`; ABSENT: names, all of them below `path`, which then
+    has a slash at its end. None: whatever it is now."""
 
     kind: str
     path: str
     known: object = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.known if self.kind == ABSENT and isinstance(self.known, tuple) else ()
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.path + name for name in self.names] or [self.path]
 
 
 def of_observation(one: Observation) -> Watched:
@@ -75,7 +86,15 @@ def of_observation(one: Observation) -> Watched:
 def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """Each path once in each way, those of one directory together. What is known in more than one way stays so: all of
     it is checked."""
-    return tuple(sorted(dict.fromkeys(watched), key=lambda one: (*one.path.rpartition("/"), one.kind, str(one.known))))
+    names: dict[str, set[str]] = {}
+    others: dict[Watched, None] = {}
+    for one in watched:
+        if one.names:
+            names.setdefault(one.path, set()).update(one.names)
+        else:
+            others[one] = None
+    absent = (Watched(ABSENT, place, tuple(sorted(found))) for place, found in names.items())
+    return tuple(sorted((*others, *absent), key=lambda one: (*one.path.rpartition("/"), one.kind, str(one.known))))
 
 
 def states(watched: Iterable[Watched]) -> Mapping[tuple[str, str], bytes] | None:
@@ -109,6 +128,8 @@ def _state_of(one: Watched) -> bytes | None:
 
 
 def _read_state(one: Watched) -> bytes | None:
+    if one.names:
+        return None if any(map(why_not_missing, one.paths)) else b""
     try:
         found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
     except OSError as error:

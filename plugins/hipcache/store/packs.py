@@ -40,8 +40,8 @@ zstd takes the first MOST_PREFIX bytes of the base's content for what stands bef
 has no base. It is used whenever a pack is that needs it, so it does not leave before that; if it has left, the pack is
 as absent.
 
-Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so do
-precompiled headers, and what the engine takes of its own user alone, where others may write the packs.
+Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so does
+what the engine takes of its own user alone, where others may write the packs.
 `native/pack.c` reads the same.
 """
 
@@ -64,8 +64,6 @@ INDEX = f"{PACKS}/index"
 MOST = 64 << 20
 # Of the entries of one pack, which are held in memory.
 MOST_TOGETHER = 256 << 20
-# A precompiled header: clang reads it where it lies (`LocalStore.open_blob`).
-FILE_MAGIC = b"CPCH"
 _MAGIC, _INDEX_MAGIC = b"\x89hcP1\r\n\x1a", b"\x89hcI1\r\n\x1a"
 _HEAD, _FRAME, _ENTRY = struct.Struct("<QII"), struct.Struct("<II12sI"), struct.Struct("<BBHII32s")
 _HEAD_AT, _TABLE_AT = 16, 32
