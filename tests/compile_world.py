@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from fake_compiler import Compiler, host_template
+from hipcache.app.account import Compiled
+from hipcache.app.front import make
 from hipcache.engine import Engine
-from hipcache.loop.account import Compiled
-from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.processes.slots import SharedSlots
 from hipcache.report.history import History

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hipcache.build import depfile
 from hipcache.inputs.includes import scan
 from hipcache.inputs.readset import paths
 from hipcache.inputs.search import Listings, Probes, probes
-from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.planning.cc1 import Option, Role
 

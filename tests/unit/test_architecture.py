@@ -11,8 +11,8 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from hipcache.app.kinds import KINDS
 from hipcache.features import FEATURES
-from hipcache.loop.kinds import KINDS
 from hipcache.planning.cc1 import _REASONS as REFUSED
 from hipcache.planning.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.report.advice import ADVICE
@@ -24,11 +24,11 @@ ROOT = Path(hipcache.__file__).parent
 # below.
 LAYERS = """
     iree verify executor remote driver_header link
-    __main__ cli launcher
-    loop planners direct execution
-    delivery cache making
+    __main__ cli app
+    planners direct execution
+    cache making
     planning engine
-    storage model
+    build
     report store
     config settings_files inputs processes disk
     native settings errors values patterns shared features hipcache
@@ -39,10 +39,10 @@ MOST_LINES = 600
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
 # engine cannot go on.
-STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
+STARTS_PROCESSES = {"processes.runner", "app.ending"}
 READS_ENVIRONMENT = {"__main__"}
 KNOWS_WORKING_DIRECTORY = {
-    "launcher.launch",
+    "app.launch",
     "cli.explain",
     "cli.config",
     "remote.prefetch",
@@ -197,7 +197,7 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "launcher.ending", "processes.watch"}))
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "app.ending", "processes.watch"}))
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

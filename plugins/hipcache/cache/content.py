@@ -10,16 +10,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
+from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
-from hipcache.model import Action, ActionResult, Bound, Digest, Missing, Ran
-from hipcache.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from hipcache.storage import NotedActions
+    from hipcache.build.storage import NotedActions
 
 # The duration of the work in a record.
 
@@ -169,7 +169,7 @@ class Shelves:
         store, actions = self.engine.store, LocalActions(self.engine.store)
         self.near = self.shelf = Shelf(actions, LocalContents(store), self.note, self.refusal, self.engine.recache)
         if self.engine.remote:
-            from hipcache.storage import NotedActions
+            from hipcache.build.storage import NotedActions
 
             self.noted = NotedActions(actions)
             self.shelf = replace(self.near, actions=self.noted)

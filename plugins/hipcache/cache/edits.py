@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
@@ -27,7 +28,6 @@ from hipcache.inputs.quoted import plain
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.making.renaming import renamed
-from hipcache.model import Bound
 from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.frontend import FrontEnd, loose_key, pass_of

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
@@ -13,7 +14,6 @@ from hipcache.inputs import place
 from hipcache.inputs.readset import ReadSet, absent, by_directory, paths
 from hipcache.inputs.trace import Files
 from hipcache.making import bitcode
-from hipcache.model import Bound
 from hipcache.planning import spelling
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash

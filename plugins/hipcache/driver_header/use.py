@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.build import depfile
+from hipcache.build.storage import LocalActions, LocalContents
 from hipcache.cache.content import ReadSets
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import Entry, Made
@@ -26,9 +28,8 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import bitcode, depfile
+from hipcache.making import bitcode
 from hipcache.planning.frontend import FrontEnd, Pass
-from hipcache.storage import LocalActions, LocalContents
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
 

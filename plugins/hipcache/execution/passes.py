@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from hipcache import processes
+from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.auto_upgrade import AutoUpgrade
@@ -14,7 +15,6 @@ from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
 from hipcache.making import bitcode, splice
-from hipcache.model import Bound, Dependency, Held, Inputs, PassTrace, Ran
 from hipcache.planning import units
 from hipcache.planning.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
 

@@ -19,13 +19,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly, linked
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
-from hipcache.model import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.patterns import pattern
 from hipcache.planning import jobs
 from hipcache.planning.jobs import ToolJob, inputs, known_link, split, value_after

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.build import Graph
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
 from hipcache.link import bundler, steps, wrapper
 from hipcache.link.bundler import LinkPlan
 from hipcache.link.wrapper import WrapperPlan
-from hipcache.model import Graph
 from hipcache.planners import Planned, refuse_script
 from hipcache.planning import colours, driver, tools
 from hipcache.planning.command import Command

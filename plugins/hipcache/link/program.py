@@ -24,6 +24,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
@@ -32,7 +33,6 @@ from hipcache.link.bundler import LinkPlan, Unbundle, unbundle
 from hipcache.link.planner import ask_anew
 from hipcache.link.steps import CODE
 from hipcache.link.wrapper import WrapperPlan
-from hipcache.model import Action, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.planners import Ends, Planned, refuse_script
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 
+from hipcache.build import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
 from hipcache.errors import PassThrough
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
@@ -26,7 +27,6 @@ from hipcache.link.images import HIP, Embedded, UnknownFile, archive, read_image
 from hipcache.link.steps import CODE
 from hipcache.making import splice
 from hipcache.making.splice import UnknownObject
-from hipcache.model import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
 from hipcache.patterns import pattern
 from hipcache.planning import colours, driver, jobs, tools
 from hipcache.planning.cc1 import REFUSED_LLVM

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
-from hipcache import delivery
+from hipcache.build import End, delivery, ended
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
 from hipcache.execution.session import Session
-from hipcache.model import End, ended
 from hipcache.patterns import pattern
 from hipcache.planners.source import SourceGraph, dependency_rules
 from hipcache.planning import driver

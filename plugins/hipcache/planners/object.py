@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from hipcache.build import Bound
 from hipcache.cache.manifest import NEVER
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
-from hipcache.model import Bound
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
 from hipcache.planning import dry_run

@@ -13,12 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hipcache.disk.paths import is_stream
-from hipcache.errors import PassThrough
-from hipcache.execution.session import Session
-from hipcache.inputs.keys import make_key
-from hipcache.making import depfile, splice
-from hipcache.model import (
+from hipcache.build import (
     EACH_TIME,
     Action,
     ActionOutput,
@@ -41,7 +36,13 @@ from hipcache.model import (
     Step,
     Unit,
     Word,
+    depfile,
 )
+from hipcache.disk.paths import is_stream
+from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
+from hipcache.inputs.keys import make_key
+from hipcache.making import splice
 from hipcache.patterns import pattern
 from hipcache.planning import plan, units
 from hipcache.planning.cc1 import Role

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
+from hipcache.build import ActionWork, Bound
 from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
-from hipcache.model import ActionWork, Bound
 from hipcache.patterns import pattern
 from hipcache.planning import cc1, plan, spelling
 from hipcache.planning.cc1 import Option, Role

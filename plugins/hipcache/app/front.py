@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.app import account, kinds
+from hipcache.app.account import Compiled
+from hipcache.app.world import world_of
+from hipcache.build import End
+from hipcache.build.loop import build
 from hipcache.engine import Engine
 from hipcache.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.session import Session
-from hipcache.loop import account, kinds
-from hipcache.loop.account import Compiled
-from hipcache.loop.build import build
-from hipcache.loop.world import world_of
-from hipcache.model import End
 from hipcache.planners import Planned
 from hipcache.planning.command import Command
 

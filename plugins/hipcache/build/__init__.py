@@ -1,6 +1,7 @@
-"""Values: actions with their results (`action`), and their order, as far as it is built (`graph`)."""
+"""What any build does, with no word of clang: actions with their results (`action`), their order (`graph`), the `loop`
+over them, `results` in caches over `storage`, and what is delivered (`delivery`, `depfile`)."""
 
-from hipcache.model.action import (
+from hipcache.build.action import (
     EACH_TIME,
     Action,
     ActionOutput,
@@ -29,7 +30,7 @@ from hipcache.model.action import (
     Word,
     render,
 )
-from hipcache.model.graph import Delivery, DependencyRule, Graph, Progress, Slot, Turns, Unit, ended
+from hipcache.build.graph import Delivery, DependencyRule, Graph, Progress, Slot, Turns, Unit, ended
 
 __all__ = [
     "EACH_TIME",

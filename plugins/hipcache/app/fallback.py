@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from hipcache.app import ending
+from hipcache.app.ending import become, die
 from hipcache.config import Config
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
-from hipcache.launcher import ending
-from hipcache.launcher.ending import become, die
 from hipcache.planning import tools
 from hipcache.planning.command import Command
 from hipcache.processes import encode
@@ -49,7 +49,7 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
         telling.log_fault(call.config, error)
     notices.tell(conditions.of_left(call.config, left), call.environ)
     if left.reason == "plan":
-        from hipcache.launcher import trial  # once in a build
+        from hipcache.app import trial  # once in a build
 
         trial.tell_of_plan(call.argv, call.environ)
     leave(call, left)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.build import End, Graph, Unit
 from hipcache.execution.session import Session
-from hipcache.model import End, Graph, Unit
 from hipcache.processes import encode
 from hipcache.report.causes import RECACHED, VARIABLES, why
 from hipcache.report.history import Record, UnitRecord

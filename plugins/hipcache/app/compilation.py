@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 
 from hipcache import config as settings
 from hipcache import features
+from hipcache.app import fallback, front, kinds
+from hipcache.app.ending import Interrupted, become, become_again, die, take_signals
+from hipcache.app.fallback import Call
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import CompilerFails, HipcacheError
-from hipcache.launcher import fallback
-from hipcache.launcher.ending import Interrupted, become, become_again, die, take_signals
-from hipcache.launcher.fallback import Call
-from hipcache.loop import front, kinds
 from hipcache.planning.command import Command
 from hipcache.report import conditions, notices, telling
 from hipcache.report.outcome import HIT
 
 if TYPE_CHECKING:
+    from hipcache.app.account import Compiled
     from hipcache.direct.provenance import Indirect, Provenance
-    from hipcache.loop.account import Compiled
 
 
 def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from hipcache.model.action import Digest
+from hipcache.build.action import Digest
 from hipcache.store import Store
 from hipcache.values import dataclass, field
 

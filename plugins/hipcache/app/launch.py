@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hipcache import config as settings
+from hipcache.app import fallback, kinds
+from hipcache.app.ending import Interrupted, become, die, end_by_signals
+from hipcache.app.fallback import Call
 from hipcache.config import Config
 from hipcache.errors import ConfigError, PassThrough, Refused
 from hipcache.inputs.trace import RACY
-from hipcache.launcher import fallback
-from hipcache.launcher.ending import Interrupted, become, die, end_by_signals
-from hipcache.launcher.fallback import Call
-from hipcache.loop import kinds
 from hipcache.planning import tools
 from hipcache.report import conditions, notices
 
@@ -31,7 +30,7 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
 
 def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     """`argv` was a direct hit just now, and it is its turn to be compared with a compile anew (HIPCACHE_VERIFY)."""
-    from hipcache.launcher.compilation import compare_served
+    from hipcache.app.compilation import compare_served
 
     try:
         config = settings.load(environ)
@@ -68,7 +67,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
     if fault:
         notices.tell([conditions.of_wrong_settings(fault)], environ)
         become(argv)
-    from hipcache.launcher.compilation import compile_each
+    from hipcache.app.compilation import compile_each
 
     return compile_each(call, commands, racy)
 

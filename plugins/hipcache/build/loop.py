@@ -9,16 +9,89 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
+from typing import Protocol
 
-from hipcache.cache import Pending, ResultCache
-from hipcache.delivery import deliver
+from hipcache.build import (
+    Action,
+    ActionOutput,
+    Bound,
+    Cache,
+    End,
+    File,
+    Graph,
+    Held,
+    Inputs,
+    Literal,
+    Lost,
+    Progress,
+    Ran,
+    Step,
+    Turns,
+)
+from hipcache.build.delivery import deliver
+from hipcache.build.results import Pending, ResultCache
+from hipcache.build.storage import ContentStore, SingleFlight
 from hipcache.errors import FailedInTurn, PassThrough
-from hipcache.execution import Executor
-from hipcache.execution.inputs import Contents
-from hipcache.model import Action, Bound, Cache, End, Graph, Lost, Progress, Ran, Turns
 from hipcache.processes.pool import Pool
-from hipcache.storage import ContentStore, SingleFlight
 from hipcache.values import dataclass
+
+
+class Executor(Protocol):
+    """Runs one kind of work. It is told the inputs as contents, and the outputs by name: one that runs elsewhere sends
+    the first there and fetches the second."""
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        """Raises JobFailed, PassThrough, StoreError, Lost."""
+        ...
+
+
+class InProcess:
+    """Runs a step of this program."""
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        work = bound.action.work
+        assert isinstance(work, Step)
+        return work.run(inputs)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The inputs of an action, wherever their contents are. `ends`: of the actions that it needs, but for those that
+    nobody has asked for yet."""
+
+    action: Action
+    ends: Mapping[str, End]
+    contents: ContentStore
+
+    def of(self, name: str) -> Held:
+        source = dict(self.action.inputs)[name]
+        if isinstance(source, File):
+            return Held(path=Path(source.path))
+        if isinstance(source, Literal):
+            return Held(content=source.content())
+        end = self.ends.get(source.action)
+        if end and source.name in end.held:
+            return end.held[source.name]
+        content = self.contents.read(end.result.outputs[source.name].hash) if end and self._is_stored(source) else None
+        if content is None:
+            raise Lost({source.action})
+        return Held(content=content)
+
+    def _is_stored(self, source: ActionOutput) -> bool:
+        return source.name in self.ends[source.action].result.outputs
+
+    def said(self, name: str) -> str:
+        end = self._end(name)
+        return end.result.text if end else ""
+
+    def seconds(self, name: str) -> float:
+        end = self._end(name)
+        return end.result.seconds if end else 0.0
+
+    def _end(self, name: str) -> End | None:
+        source = dict(self.action.inputs)[name]
+        return self.ends.get(source.action) if isinstance(source, ActionOutput) else None
 
 
 @dataclass(frozen=True)

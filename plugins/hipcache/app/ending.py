@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from hipcache.app import kinds
 from hipcache.errors import nearest
-from hipcache.loop import kinds
 from hipcache.patterns import pattern
 from hipcache.processes import SIGNALS
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hipcache import config
+from hipcache.app import kinds
 from hipcache.engine import open_engine
 from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
-from hipcache.loop import kinds
 from hipcache.planning import wrapper
 from hipcache.report import conditions, notices
 

@@ -1,7 +1,7 @@
-"""Dependency files in make's syntax, as clang reads and writes them.
+r"""Dependency files in make's syntax, as clang reads and writes them.
 
 Quoting is that of clang's `DependencyFileGenerator` (clang/lib/Frontend/DependencyFile.cpp): a space
-is `\\ ` (backslashes before it doubled), `#` is `\\#`, `$` is `$$`. Lines are broken before column 75.
+is `\ ` (backslashes before it doubled), `#` is `\#`, `$` is `$$`. Lines are broken before column 75.
 """
 
 from __future__ import annotations

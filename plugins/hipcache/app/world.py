@@ -6,15 +6,14 @@ import threading
 from functools import partial
 
 from hipcache import features
-from hipcache.cache import Caches, ResultCache
+from hipcache.build import Bound, Cache, Process
+from hipcache.build.loop import Executor, InProcess, World
+from hipcache.build.results import Caches, ResultCache
+from hipcache.build.storage import LocalFlight
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
-from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
-from hipcache.loop.build import World
-from hipcache.model import Bound, Cache, Process
 from hipcache.planning.frontend import Pass
-from hipcache.storage import LocalFlight
 
 
 class Executors(dict[type, Executor]):
