@@ -19,6 +19,8 @@ from hipcache import config as settings
 from hipcache import features
 from hipcache.app import front
 from hipcache.app.account import Compiled
+from hipcache.clang import tools, wrapper
+from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import (
@@ -31,8 +33,6 @@ from hipcache.errors import (
     StoreError,
     pass_through_after,
 )
-from hipcache.planning import tools, wrapper
-from hipcache.planning.command import Command, parse
 from hipcache.processes import encode
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling

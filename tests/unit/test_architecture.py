@@ -12,9 +12,9 @@ from pathlib import Path
 import hipcache
 import pytest
 from hipcache.app.kinds import KINDS
+from hipcache.clang.cc1 import _REASONS as REFUSED
+from hipcache.clang.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.features import FEATURES
-from hipcache.planning.cc1 import _REASONS as REFUSED
-from hipcache.planning.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.report.advice import ADVICE
 from hipcache.report.outcome import OUTCOMES, REASONS
 
@@ -26,8 +26,7 @@ LAYERS = """
     iree verify executor remote driver_header link
     __main__ cli app
     planners direct execution
-    cache making
-    planning engine
+    cache clang engine
     build
     report store
     config settings_files inputs processes disk
@@ -112,8 +111,8 @@ def _strings(node: ast.expr) -> Iterator[str]:
 @cache
 def _reasons_given() -> dict[str, str]:
     """Each reason that the code gives -> a module that gives it."""
-    given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "planning.driver_options")
-    given |= dict.fromkeys(REFUSED, "planning.cc1")
+    given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "clang.driver_options")
+    given |= dict.fromkeys(REFUSED, "clang.cc1")
     nodes = {name: _nodes(name) for name in SOURCES}
     for path in (ROOT.parent / "hipcache_scons").glob("*.py"):
         nodes[f"hipcache_scons.{path.stem}"] = tuple(ast.walk(ast.parse(path.read_text())))

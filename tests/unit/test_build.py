@@ -232,11 +232,11 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     from hip import LLVM
     from hipcache.app import front, kinds
     from hipcache.app.kinds import Kind
+    from hipcache.clang.command import parse
     from hipcache.config import Config
     from hipcache.engine import open_engine
     from hipcache.execution.session import Session
     from hipcache.planners import Planned
-    from hipcache.planning.command import parse
 
     def plan(session: Session, columns: int | None) -> Planned:
         path = session.command.path(session.command.output)

@@ -24,13 +24,13 @@ from hipcache.build.results import Caches
 from hipcache.build.storage import ActionCache, ContentStore
 from hipcache.cache.content import ContentCache, ReadSets, Shelf
 from hipcache.cache.manifest import NEVER, ManifestCache
+from hipcache.clang.frontend import FrontEnd, Pass
+from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
 from hipcache.iree.observation import ObservedCache
-from hipcache.planning.frontend import FrontEnd, Pass
-from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass, field, replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of

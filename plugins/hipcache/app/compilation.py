@@ -12,9 +12,9 @@ from hipcache import features
 from hipcache.app import fallback, front, kinds
 from hipcache.app.ending import Interrupted, become, become_again, die, take_signals
 from hipcache.app.fallback import Call
+from hipcache.clang.command import Command
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import CompilerFails, HipcacheError
-from hipcache.planning.command import Command
 from hipcache.report import conditions, notices, telling
 from hipcache.report.outcome import HIT
 

@@ -9,10 +9,10 @@ from typing import NoReturn
 
 from hipcache.app import ending
 from hipcache.app.ending import become, die
+from hipcache.clang import tools
+from hipcache.clang.command import Command
 from hipcache.config import Config
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
-from hipcache.planning import tools
-from hipcache.planning.command import Command
 from hipcache.processes import encode
 from hipcache.report import conditions, notices, outcome, telling
 from hipcache.report.outcome import CompileOutcome

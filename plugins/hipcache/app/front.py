@@ -10,11 +10,11 @@ from hipcache.app.account import Compiled
 from hipcache.app.world import world_of
 from hipcache.build import End
 from hipcache.build.loop import build
+from hipcache.clang.command import Command
 from hipcache.engine import Engine
 from hipcache.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.planners import Planned
-from hipcache.planning.command import Command
 
 if TYPE_CHECKING:
     from hipcache.direct.provenance import Indirect, Provenance
@@ -27,7 +27,7 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
     fails. In each case nothing has been written, except by a program's compiles and its linker."""
     kind = kinds.of(command)
     if kind.script:
-        from hipcache.planning import wrapper
+        from hipcache.clang import wrapper
 
         command, engine = wrapper.through_script(engine, command)
         kind = kinds.of(command)
@@ -75,10 +75,10 @@ def make_each(
 def _make_several(
     engine: Engine, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:
+    from hipcache.clang import driver, dry_run, tools
     from hipcache.direct import provenance
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
-    from hipcache.planning import driver, dry_run, tools
 
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):

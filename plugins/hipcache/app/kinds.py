@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from hipcache import features
+from hipcache.clang import tools
+from hipcache.clang.command import Command, parse_each
 from hipcache.config import Config
 from hipcache.errors import PassThrough
-from hipcache.planning import tools
-from hipcache.planning.command import Command, parse_each
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
     (hipcc) must be asked for them (`unwrapped`). Raises PassThrough, Refused, OSError."""
     words = tools.behind(argv)
     if tools.is_hipcc(words[0]):
-        from hipcache.planning import wrapper
+        from hipcache.clang import wrapper
 
         wrapper.check(words, environ)
         return ()
@@ -101,6 +101,6 @@ def unwrapped(
     environment for them. Raises PassThrough, StoreError."""
     if commands:
         return commands, engine
-    from hipcache.planning import wrapper
+    from hipcache.clang import wrapper
 
     return wrapper.unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 from hipcache import config
 from hipcache.app import kinds
+from hipcache.clang import wrapper
 from hipcache.engine import open_engine
 from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
-from hipcache.planning import wrapper
 from hipcache.report import conditions, notices
 
 # With these every clang compiles a source that includes nothing.

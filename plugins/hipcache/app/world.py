@@ -12,8 +12,8 @@ from hipcache.build.results import Caches, ResultCache
 from hipcache.build.storage import LocalFlight
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
+from hipcache.clang.frontend import Pass
 from hipcache.execution.session import Session
-from hipcache.planning.frontend import Pass
 
 
 class Executors(dict[type, Executor]):

@@ -15,11 +15,11 @@ from hipcache.build import ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
+from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.patterns import pattern
-from hipcache.planning.frontend import FrontEnd, loose_key, pass_of
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:

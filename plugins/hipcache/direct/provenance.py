@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hipcache.build import Cache, End, Graph, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
+from hipcache.clang.command import words_of
+from hipcache.clang.dry_run import Asked, AskedToAssemble
 from hipcache.direct import surroundings
 from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.execution.session import Session
@@ -14,8 +16,6 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.planning.command import words_of
-from hipcache.planning.dry_run import Asked, AskedToAssemble
 from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from hipcache import processes
 from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran
+from hipcache.clang import bitcode, splice, units
+from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.auto_upgrade import AutoUpgrade
@@ -14,9 +16,6 @@ from hipcache.execution.front_ends import FrontEndWays
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
-from hipcache.making import bitcode, splice
-from hipcache.planning import units
-from hipcache.planning.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 

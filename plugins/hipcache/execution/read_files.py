@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from hipcache.build import Dependency, depfile
+from hipcache.clang.frontend import FrontEnd, graph_file
 from hipcache.disk.paths import absolute, is_null, is_of_kernel
 from hipcache.errors import PassThrough
 from hipcache.execution import preprocessing
@@ -15,7 +16,6 @@ from hipcache.execution.session import Session
 from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
-from hipcache.planning.frontend import FrontEnd, graph_file
 
 
 def recorded(

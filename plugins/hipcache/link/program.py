@@ -25,6 +25,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
+from hipcache.clang import colours, driver, dry_run
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.command import Command, is_relocatable
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.driver_options import Side, chooses_cuid, why_passed_through_in_program
+from hipcache.clang.dry_run import DryRuns, is_wrapper
+from hipcache.clang.jobs import ToolJob, clang_version, split, value_after
+from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
@@ -36,14 +44,6 @@ from hipcache.link.wrapper import WrapperPlan
 from hipcache.planners import Ends, Planned, refuse_script
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
-from hipcache.planning import colours, driver, dry_run
-from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.command import Command, is_relocatable
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.driver_options import Side, chooses_cuid, why_passed_through_in_program
-from hipcache.planning.dry_run import DryRuns, is_wrapper
-from hipcache.planning.jobs import ToolJob, clang_version, split, value_after
-from hipcache.planning.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, replace
 

@@ -27,11 +27,11 @@ from hipcache.build import (
     Word,
     delivery,
 )
+from hipcache.clang.jobs import ToolJob, value_after
 from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
 from hipcache.patterns import pattern
-from hipcache.planning.jobs import ToolJob, value_after
 from hipcache.processes import decode
 from hipcache.report.outcome import LINK
 

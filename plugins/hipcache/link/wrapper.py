@@ -18,6 +18,11 @@ from itertools import combinations
 from pathlib import Path
 
 from hipcache.build import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
+from hipcache.clang import colours, driver, jobs, splice, tools
+from hipcache.clang.cc1 import REFUSED_LLVM
+from hipcache.clang.dry_run import is_wrapper
+from hipcache.clang.jobs import COUNTING, ToolJob, clang_version, known_link, split
+from hipcache.clang.splice import UnknownObject
 from hipcache.errors import PassThrough
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
@@ -25,13 +30,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.link import steps
 from hipcache.link.images import HIP, Embedded, UnknownFile, archive, read_images
 from hipcache.link.steps import CODE
-from hipcache.making import splice
-from hipcache.making.splice import UnknownObject
 from hipcache.patterns import pattern
-from hipcache.planning import colours, driver, jobs, tools
-from hipcache.planning.cc1 import REFUSED_LLVM
-from hipcache.planning.dry_run import is_wrapper
-from hipcache.planning.jobs import COUNTING, ToolJob, clang_version, known_link, split
 from hipcache.values import dataclass
 
 # Those that were tried. (Debian has no 20.)

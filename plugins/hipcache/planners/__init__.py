@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from hipcache.build import End, Graph
+from hipcache.clang import tools
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.planning import tools
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:

@@ -38,18 +38,17 @@ from hipcache.build import (
     Word,
     depfile,
 )
+from hipcache.clang import plan, splice, units
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
+from hipcache.clang.plan import Plan
+from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
 from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.making import splice
 from hipcache.patterns import pattern
-from hipcache.planning import plan, units
-from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
-from hipcache.planning.plan import Plan
-from hipcache.planning.units import DeviceUnit, ObjectUnit, Units
 from hipcache.report.outcome import HOST
 from hipcache.values import dataclass
 
@@ -254,7 +253,7 @@ class DeviceCode:
 
 def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
     """The object of a back end with another CUID, with this CUID patched in."""
-    from hipcache.making import bitcode
+    from hipcache.clang import bitcode
 
     held = inputs.of(name)
     made = held.read()

@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.clang import answers
+from hipcache.clang.answers import Answer
+from hipcache.clang.command import Command
+from hipcache.clang.tools import find
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.planning import answers
-from hipcache.planning.answers import Answer
-from hipcache.planning.command import Command
-from hipcache.planning.tools import find
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced

@@ -32,12 +32,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hipcache.engine import Engine
-from hipcache.errors import PassThrough
-from hipcache.inputs.identity import is_script
-from hipcache.patterns import pattern
-from hipcache.planning import answers, tools
-from hipcache.planning.command import (
+from hipcache.clang import answers, tools
+from hipcache.clang.command import (
     COMPILES,
     Command,
     Unwrapped,
@@ -47,7 +43,11 @@ from hipcache.planning.command import (
     parse_each,
     preprocesses,
 )
-from hipcache.planning.driver_options import why_passed_through
+from hipcache.clang.driver_options import why_passed_through
+from hipcache.engine import Engine
+from hipcache.errors import PassThrough
+from hipcache.inputs.identity import is_script
+from hipcache.patterns import pattern
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
 from hipcache.processes.syscalls import READ

@@ -19,17 +19,17 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from hipcache.clang import assembler, colours, driver, plan, tools
+from hipcache.clang.answers import Answer, question, recall, remember
+from hipcache.clang.assembler import AssemblerJob
+from hipcache.clang.command import Command, messages_file
+from hipcache.clang.driver_options import SERIALIZE, why_passed_through
+from hipcache.clang.jobs import split
+from hipcache.clang.plan import Plan
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
 from hipcache.patterns import pattern
-from hipcache.planning import assembler, colours, driver, plan, tools
-from hipcache.planning.answers import Answer, question, recall, remember
-from hipcache.planning.assembler import AssemblerJob
-from hipcache.planning.command import Command, messages_file
-from hipcache.planning.driver_options import SERIALIZE, why_passed_through
-from hipcache.planning.jobs import split
-from hipcache.planning.plan import Plan
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, field, replace
 

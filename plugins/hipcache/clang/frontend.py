@@ -7,13 +7,13 @@ from functools import cached_property
 from pathlib import Path
 
 from hipcache.build import ActionWork, Bound
+from hipcache.clang import cc1, plan, spelling
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.patterns import pattern
-from hipcache.planning import cc1, plan, spelling
-from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
 
 # Options that change with every run of a pass.

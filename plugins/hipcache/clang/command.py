@@ -10,10 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from hipcache.disk.paths import is_stream, names_stream
-from hipcache.errors import PassThrough, Refused
-from hipcache.planning import assembler, tools
-from hipcache.planning.driver_options import (
+from hipcache.clang import assembler, tools
+from hipcache.clang.driver_options import (
     SEPARATE,
     SERIALIZE,
     SIDES,
@@ -24,7 +22,9 @@ from hipcache.planning.driver_options import (
     why_passed_through_in_link,
     why_passed_through_in_program,
 )
-from hipcache.planning.responses import expand
+from hipcache.clang.responses import expand
+from hipcache.disk.paths import is_stream, names_stream
+from hipcache.errors import PassThrough, Refused
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 

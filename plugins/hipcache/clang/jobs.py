@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 
+from hipcache.clang.cc1 import REFUSED_LLVM, Option, Role
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
-from hipcache.planning.cc1 import REFUSED_LLVM, Option, Role
 from hipcache.processes import decode
 from hipcache.values import dataclass
 

@@ -8,17 +8,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.clang import answers, cuid, tools
+from hipcache.clang.answers import Answer
+from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
+from hipcache.clang.command import Command, messages_file
+from hipcache.clang.driver_options import ARCHS, chooses_cuid, refuse_options
+from hipcache.clang.jobs import split
+from hipcache.clang.responses import tokenize
 from hipcache.disk.paths import is_stream, names_stream
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, in_words
 from hipcache.patterns import pattern
-from hipcache.planning import answers, cuid, tools
-from hipcache.planning.answers import Answer
-from hipcache.planning.cc1 import COMMAND_LINES, NOWHERE
-from hipcache.planning.command import Command, messages_file
-from hipcache.planning.driver_options import ARCHS, chooses_cuid, refuse_options
-from hipcache.planning.jobs import split
-from hipcache.planning.responses import tokenize
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner
 
