@@ -1,4 +1,6 @@
-"""The end of the launcher's process: by a signal, by becoming the user's command, or with that command's status."""
+"""The end of the launcher's process: by a signal, by becoming the user's command (or with a hint, where that does not
+exist), or with that command's status.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,6 @@ from hipcache.processes import SIGNALS
 
 if TYPE_CHECKING:
     from types import FrameType
-
-# The hint for a command whose program does not exist: the one that may be meant, or how to install it.
-#
-# Loaded for that only.
 
 _COMPILERS = pattern(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
 _SETTING = pattern(r"\w+=")

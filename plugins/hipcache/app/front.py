@@ -54,12 +54,6 @@ def _build(planned: Planned, session: Session, ends: dict[str, End]) -> None:
         raise planned.failed(failed, ends) from failed
 
 
-# Commands with several sources: each source becomes a command of its own.
-#
-# The driver compiles several sources one after the other. hipcache checks with the driver's plan for all of them that
-# the separate commands are the same compiles.
-
-
 def make_each(
     engine: Engine, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:

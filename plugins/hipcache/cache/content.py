@@ -21,8 +21,6 @@ from hipcache.values import dataclass, field, replace
 if TYPE_CHECKING:
     from hipcache.build.storage import NotedActions
 
-# The duration of the work in a record.
-
 # Seconds: no work takes so long. JSON has numbers that are none: Infinity, NaN.
 _MOST = 1e9
 
@@ -123,11 +121,10 @@ def _unpack(action: Action, record: bytes | None) -> tuple[Mapping[str, str], Ma
         return None
 
 
-# The read sets of one compile: stored contents, each unpacked once.
-
-
 @dataclass(frozen=True)
 class ReadSets:
+    """The read sets of one compile: stored contents, each unpacked once."""
+
     shelf: Shelf
     _known: dict[str, ReadSet | None] = field(default_factory=dict)
 
@@ -147,12 +144,11 @@ class ReadSets:
         return digest
 
 
-# The store as one compile reaches it: its results and read sets, and what of them a remote is told.
-
-
 @dataclass
 class Shelves:
-    """`near`: the local store alone, of which no remote is told; `shelf`: the same with the records noted in `noted`
+    """The store as one compile reaches it: its results and read sets, and what of them a remote is told.
+
+    `near`: the local store alone, of which no remote is told; `shelf`: the same with the records noted in `noted`
     that are put and asked for, where a remote is to have them; `reads`: read sets. `note`, `refusal`: as of `Shelf`;
     `serve` takes in words what was served from elsewhere."""
 

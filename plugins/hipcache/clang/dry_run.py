@@ -1,4 +1,6 @@
-"""The plan of the new offload driver (HIP's default since LLVM 23), in the shape of the old one's (`plan`).
+"""The dry run of the driver, for compiles and sources of a GPU's assembler, and that of the linker wrapper.
+
+The plan of the new offload driver (HIP's default since LLVM 23) is brought into the shape of the old one's (`plan`):
 
     for each offload arch:  cc1 (device)  -> bitcode
     llvm-offload-binary                   -> a package of it
@@ -203,9 +205,6 @@ def _renamed(word: str, codes: dict[str, str], output: str) -> str:
     if option == "-input":
         return option + equals + codes.get(value, value)
     return f"-output={output}" if option == "-output" else word
-
-
-# Asks the driver for the plans of compiles and of GPU assembler sources, and parses them.
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 One job a line, each word in double quotes with `\\`, `"` and `$` escaped (`llvm::sys::printArg` with Quote=true). Lines
 that begin otherwise are the driver's banner or its own messages. No other character is escaped: a line ends only with
-"\n" (not where `str.splitlines` ends it), and a word that has one makes two lines of its job, neither of them whole.
+"\\n" (not where `str.splitlines` ends it), and a word that has one makes two lines of its job, neither of them whole.
 """
 
 from __future__ import annotations

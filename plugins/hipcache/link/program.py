@@ -1,4 +1,4 @@
-"""The plan of a program that one command compiles and links: text of `-###` -> jobs -> their shape.
+"""A program that one command compiles and links: text of `-###` -> jobs -> their shape -> two graphs.
 
     for each HIP source:    the jobs of a compile (`plan`), whose output is a temporary object
         for each arch and library that -L and -l name:
@@ -213,20 +213,16 @@ def with_cuids(found: ProgramPlan, cuid_of: Mapping[str, str]) -> ProgramPlan:
     return replace(found, compiles=tuple(compiles), link=link)
 
 
-# A program that one command compiles and links: two graphs, one after the other.
-#
-# Each source is a separate compile into a directory of hipcache's; relocatable device code is linked as in `link`. The
-# host link runs every time, as in the driver's plan.
-#
-# One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver,
-# the dependency files exist when the link begins, however it ends.
-
 # More than a source has passes.
 _TURNS = 1000
 
 
 def plan(session: Session, columns: int | None) -> Planned:
-    """A compile for each source, and then the link."""
+    """A graph with a compile for each source, into a directory of hipcache's, and then one of the link.
+
+    One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver,
+    the dependency files exist when the link begins, however it ends.
+    """
     refuse_script(session, "links")
     program = _plan(session, columns)
     for library in program.libraries:

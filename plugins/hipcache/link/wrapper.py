@@ -171,8 +171,6 @@ def _check_llvm(option: str) -> None:
         raise PassThrough("linker_option", f"-mllvm {option}, which may count across all architectures")
 
 
-# The inputs with device code.
-
 # From LLVM 24 on the processor stands in it, as in "amdgpu9.0a".
 _TRIPLE = pattern(r"(amdgcn|amdgpu[0-9a-f.]*)-amd-amdhsa$")
 _FLIP = str.maketrans("+-", "-+")
@@ -360,8 +358,6 @@ def _bundler(said: str, codes: Mapping[str, str]) -> list[str]:
     return [*words, f"-output={_BUNDLE}"]
 
 
-# The last action of a link by the new offload driver: the program, with the code objects that are there.
-
 # Begins the names of a device link's inputs. What is said of them names no file of the user's.
 INPUT = "hipcache-input-"
 
@@ -399,16 +395,14 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], columns
     return steps.run_command(session, [*words, *command.argv[1:]], plan.messages)
 
 
-# A link with the new offload driver: its device links, and then the program.
-#
-# clang-linker-wrapper runs each device link, with inputs that contain only that arch's images (`embedded`), a host
-# linker that does nothing, and a path for clang to write the code object to. Then the user's own command runs with the
-# code objects: the wrapper bundles, registers and links them as it would its own.
-
-
 def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
-    """The device link of each arch, keyed with the images that go in, and the link. `sources`: of temporary objects.
-    Raises PassThrough."""
+    """The device link of each arch, keyed with the images that go in, and the link.
+
+    clang-linker-wrapper runs each device link, with inputs that contain only that arch's images, a host linker that
+    does nothing, and a path for clang to write the code object to. Then the user's own command runs with the code
+    objects: the wrapper bundles, registers and links them as it would its own. `sources`: of temporary objects. Raises
+    PassThrough.
+    """
     for word in plan.options:
         named = jobs.value_of(word)
         if named and session.files.exists(

@@ -1,6 +1,6 @@
 """From a HIP source to the outputs of its compile: an object, or another end of the driver's plan.
 
-    the code of each arch (`device_code`)    -> bundle --\
+    the code of each arch (`DeviceCode`)     -> bundle --\\
     host pass, with a placeholder for the fat binary -----+-> splice -> object
 
 If the host output is bitcode or assembly, the host pass runs last and takes the fat binary itself. If each pass has its
