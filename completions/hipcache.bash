@@ -21,7 +21,7 @@ _hipcache() {
             done
             case "$last $current" in
                 "get -"* | "set -"* | "unset -"*) ;;
-                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
+                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks cxx_cache iree_checks resident system_paths" ;;
                 " "*) words="get set unset --json --system --store --project --help" ;;
             esac ;;
     esac
@@ -35,7 +35,7 @@ _hipcache() {
         explain) words="--build --json --help" ;;
         report) words="--html --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
-        doctor) words="--compiler --brief --build --help" ;;
+        doctor) words="--compiler --brief --build --try --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--dry-run --yes --help" ;;
         verify) words="--compile --sample -p --json --help" ;;

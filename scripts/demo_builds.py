@@ -56,7 +56,7 @@ class Build:
         command += [f"-DCMAKE_MAKE_PROGRAM={PROGRAMS / 'ninja'}", f"-DCMAKE_HIP_ARCHITECTURES={';'.join(arches)}"]
         toolchain = hips_own()
         if toolchain.flags:
-            command += ["--toolchain", str(self.source / "debian-12.cmake")]
+            command += ["--toolchain", str(CHECKOUT / "cmake" / "HipToolchain.cmake")]
         command += [f"-DCMAKE_HIP_COMPILER={toolchain.compiler}", "-DCMAKE_HIP_PLATFORM=amd", *self.options]
         done = subprocess.run(
             command, env=self.environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False

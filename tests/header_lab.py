@@ -10,7 +10,7 @@ from hip import MISS, Compiled, Lab, settle
 from hipcache import config
 from hipcache.driver_header import header
 from hipcache.driver_header.trust import ENOUGH
-from hipcache.engine.opening import open_engine
+from hipcache.engine import open_engine
 from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.processes.runner import Runner

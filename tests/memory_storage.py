@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hipcache.disk import atomic
 from hipcache.inputs.keys import digest_bytes
-from hipcache.model.contents import Digest
+from hipcache.model.action import Digest
 from hipcache.values import dataclass, field
 
 

@@ -125,9 +125,13 @@ def _on_path(word: str) -> bool:
 
 def _say_unknown(word: str, near: str) -> int:
     """Neither a verb nor a program: nothing is compiled, and nothing counted."""
-    from hipcache.launcher import missing
+    from hipcache.launcher import ending
 
-    hint = f"did you mean 'hipcache {near}'?" if near else missing.hint(word, os.environ.get("PATH", os.defpath))
+    hint = (
+        f"did you mean 'hipcache {near}'?"
+        if near
+        else ending.hint_for_missing(word, os.environ.get("PATH", os.defpath))
+    )
     print(f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH\n  {hint}", file=sys.stderr)
     return 2 if near else 127
 

@@ -57,6 +57,7 @@ class Config:
     verify: float = 0.0
     preambles: bool = True
     preamble_checks: int = 64
+    cxx_cache: str = ""
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()
@@ -250,6 +251,14 @@ def _name(written: Text, environ: Mapping[str, str]) -> str:
     return written.text
 
 
+def _program(written: Text, environ: Mapping[str, str]) -> str:
+    """A name, or an absolute path. hipcache behind itself would have no end."""
+    text = written.text
+    if len(text.split()) != 1 or ("/" in text and not text.startswith("/")) or os.path.basename(text) == "hipcache":
+        _bad_value(written, "is not another cache", "write the name of one program, such as ccache, or its path")
+    return text
+
+
 _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
@@ -262,6 +271,7 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "addresses": lambda written, _: tuple(written.text.split()),  # whether they are right, `remote.address` knows
     "format": _format,
     "name": _name,
+    "program": _program,
 }
 
 

@@ -4,6 +4,7 @@ The door is the `__init__`. No module outside imports one: it asks here for what
 there: a function, or modules named as text, which are imported when they are needed. A door itself imports nothing.
 
     kinds            gives the kinds (`loop.kinds.Kind`) of another compiler's commands
+    PLANNERS         "program", "link" -> the module whose `plan` makes the graph of such a command
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
@@ -12,9 +13,9 @@ there: a function, or modules named as text, which are imported when they are ne
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered
-    WHOLE_COMPILE    the module whose `Made` keeps the record of a whole compile for a team
+    WHOLE_COMPILE    the module whose `WholeCompile` keeps the record of a whole compile for a team
     STORAGE_HELPER   the module whose `serve` is the process that holds connections
-    EXECUTIONS       the module whose `Executions` runs actions in it, and `examine` checks an executor
+    EXECUTIONS       the module whose `ExecutionService` runs actions in it, and `examine` checks an executor
     RECORDS          the module whose `outputs` names the contents of a record of its own
     QUEUE            the module whose `empty` removes what waits in a store
     ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
@@ -32,7 +33,7 @@ from types import ModuleType
 from typing import Any
 
 # What a hit may ask for comes first.
-FEATURES = ("remote", "executor", "driver_header", "verify", "iree")
+FEATURES = ("remote", "executor", "driver_header", "link", "verify", "iree")
 
 
 def doors() -> Iterator[ModuleType]:

@@ -121,3 +121,13 @@ def test_a_real_build_is_told_cold_and_warm(lab: Lab) -> None:
     assert cold[1] == "  1 miss; hit rate 0.0 %"
     assert warm[1] == "  1 hit; hit rate 100.0 %"
     assert not [line for line in warm if "missed" in line]
+
+
+def test_a_list_of_processes_shows_the_engines_command_and_no_program_text(tmp_path: Path) -> None:
+    shown = [*LAUNCHER, "run", "--", "sh", "-c", "xargs -0 echo < /proc/$PPID/cmdline; env"]
+    env = {**os.environ, "HIPCACHE_DIR": str(tmp_path / "store")}
+    done = subprocess.run(shown, env=env, capture_output=True, text=True, timeout=60, check=True)
+    line, *variables = done.stdout.splitlines()
+    assert "hipcache-engine run -- sh -c" in line
+    assert len(line.partition("hipcache-engine")[0]) < 250
+    assert not any("_HIPCACHE_START" in one for one in variables)

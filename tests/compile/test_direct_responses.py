@@ -9,7 +9,7 @@ from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
-from hipcache.engine.opening import open_engine
+from hipcache.engine import open_engine
 from hipcache.loop.account import Compiled
 from hipcache.loop.front import make
 from hipcache.planning.command import Command, parse

@@ -217,7 +217,7 @@ def test_one_that_could_not_be_made_is_tried_again_much_later() -> None:
 
 
 def test_what_was_made_is_read_as_it_was_written() -> None:
-    made = Made(("/a", "/b"), Observed({"/a"}, {"/b"}, {"/d"}, {"/e"}, {"/f"}), ("a", "b"))
+    made = Made(("/a", "/b"), Observed({"/a"}, {"/b"}, {"/d"}, {"/": {"e"}}, {"/f"}), ("a", "b"))
     assert Made.unpack(made.pack()) == made
     for packed in (b"", b"x", made.pack()[:-1]):
         with pytest.raises(ValueError, match=r".*"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hip import Lab, kernel, settle
 from hipcache.config import Config
-from hipcache.engine.opening import open_engine
+from hipcache.engine import open_engine
 from hipcache.planning import driver
 from hipcache.processes.runner import SubprocessRunner, Traced
 

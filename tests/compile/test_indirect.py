@@ -11,8 +11,7 @@ from direct_lab import Direct, direct, remembered
 from hip import HIT, LAUNCHER, Lab, only_19, script, settle
 from hipcache.config import Config, load
 from hipcache.direct.provenance import Provenance
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
+from hipcache.engine import Engine, open_engine
 from hipcache.loop.account import Compiled
 from hipcache.loop.front import make
 from hipcache.planning.command import parse

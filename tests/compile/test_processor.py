@@ -12,8 +12,7 @@ from hip import HIT, Lab, settle
 from hipcache import native
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
+from hipcache.engine import Engine, open_engine
 from hipcache.loop.account import Compiled
 from hipcache.loop.front import make
 from hipcache.planning import driver

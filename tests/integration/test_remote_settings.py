@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,9 @@ def test_without_the_extra_a_remote_is_one_line_and_nothing_is_queued(
     assert client.fetch(["ab" * 32]) is None
     assert client.fetch(["cd" * 32]) is None
     client.queue(["ab" * 32], [])
-    assert told == [("remote 'grpc://cache:1/main' needs protobuf, grpcio", "pip install protobuf grpcio")]
+    assert told == [
+        ("remote 'grpc://cache:1/main' needs protobuf, grpcio", f"{sys.executable} -m pip install protobuf grpcio")
+    ]
     assert not list(tmp_path.iterdir())
 
 

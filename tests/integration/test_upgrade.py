@@ -121,7 +121,7 @@ def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
 
 
 # Of the engine: the last one is needed only after the object was delivered.
-MODULES = ("launcher.launch", "loop.several", "planners.object", "direct.remember")
+MODULES = ("launcher.launch", "loop.front", "planners.object", "direct.remember")
 
 
 @pytest.mark.parametrize("module", MODULES)

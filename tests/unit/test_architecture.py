@@ -23,7 +23,7 @@ ROOT = Path(hipcache.__file__).parent
 # The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
 # below.
 LAYERS = """
-    iree verify executor remote driver_header
+    iree verify executor remote driver_header link
     __main__ cli launcher
     loop planners direct execution
     delivery cache storage model making

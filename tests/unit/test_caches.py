@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from hipcache.cache import Caches
-from hipcache.cache.content import ContentCache, Shelf
+from hipcache.cache.content import ContentCache, ReadSets, Shelf
 from hipcache.cache.manifest import NEVER, ManifestCache
-from hipcache.cache.read_sets import ReadSets
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.iree.results import ObservedCache
+from hipcache.iree.observation import ObservedCache
 from hipcache.model import (
     Action,
     ActionResult,
@@ -75,7 +74,7 @@ class Room:
         caches = self.caches()
         source = self.root / "k.hip"
         one = ReadFile("k.hip", digest_file(source), None, False, "")
-        reads = ReadSet((one,), ("k.h",), ())
+        reads = ReadSet((one,), (("", ("k.h",)),), ())
         ran = Ran({"out": Held(content=made), "named": Held(content=NAMED)}, "said\n", 2.5, why_not)
         if kind is Cache.MANIFEST:
             ran = replace(ran, pass_trace=PassTrace(reads, (Dependency("k.hip", False),), False))

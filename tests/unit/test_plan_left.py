@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import recordings
 from hipcache.errors import PassThrough
-from hipcache.planning import link_plan, plan, program_plan
+from hipcache.link import bundler, program
+from hipcache.planning import plan
 from hipcache.planning.jobs import split
 from hipcache.planning.plan import Plan
 from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
@@ -18,11 +19,11 @@ from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
 KINDS = {
     "clang15-one-arch": plan.parse,
     "clang19-one-arch": plan.parse,
-    "clang15-link-objects": link_plan.parse,
-    "clang19-link-library": link_plan.parse,
-    "clang15-left-link": program_plan.parse,
-    "clang19-left-relocatable": program_plan.parse_relocatable,
-    "clang19-left-relocatable-new-driver": program_plan.parse_relocatable,
+    "clang15-link-objects": bundler.parse,
+    "clang19-link-library": bundler.parse,
+    "clang15-left-link": program.parse,
+    "clang19-left-relocatable": program.parse_relocatable,
+    "clang19-left-relocatable-new-driver": program.parse_relocatable,
 }
 # Where `str.splitlines` ends a line; the first one ends the driver's lines, too.
 SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.inputs.keys import digest_bytes
-from hipcache.model.contents import Digest
+from hipcache.model.action import Digest
 from hipcache.storage import ActionCache, ContentStore, LocalActions, LocalContents, LocalFlight, SingleFlight
 from hipcache.store.local import LocalStore
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight

@@ -22,8 +22,8 @@ from pathlib import Path
 from hipcache import features
 from hipcache.cache import entries as passes
 from hipcache.cache import exchange, references
+from hipcache.disk.compression import inflate
 from hipcache.disk.hashing import blake3
-from hipcache.disk.inflating import inflate
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
 from hipcache.store.archive import Entry

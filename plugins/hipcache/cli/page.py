@@ -92,7 +92,10 @@ def page(told: Told) -> str:
         '<dl class="cards">',
         *(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in cards),
         "</dl>",
-        _section("Timeline", f'<div class="wide">{drawing.timeline(told.compiles)}</div>{_KEY}' if timed else ""),
+        _section(
+            "Timeline of the last build",
+            f'<div class="wide">{drawing.timeline(build.last_build(told.compiles))}</div>{_KEY}' if timed else "",
+        ),
         _section("By architecture", _architectures(numbers.units)),
         _section("Why units missed", _causes(build.summarized(build.causes(told.compiles)))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),

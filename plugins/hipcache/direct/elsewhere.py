@@ -64,7 +64,7 @@ def of(
         return None
     # A directory here says nothing of names in the one that stands in its place.
     watched = [one for one in record.watched if one.kind != GUARD]
-    paths = [*(one.path for one in watched), *(one.path for one, _ in record.outputs)]
+    paths = [*(path for one in watched for path in one.paths), *(one.path for one, _ in record.outputs)]
     texts = [*argv, cwd, *variables.values(), *paths, *system]
     rules = [_rule(one, basedir) for one in record.rules]
     if path in argv[0] or path in variables.get("PATH", ""):

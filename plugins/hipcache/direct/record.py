@@ -199,12 +199,12 @@ def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], byt
 
 def pack_list(watched: Sequence[Watched]) -> bytes:
     """Raises ValueError as `pack` does."""
-    return _list(map(_text, each_once(watched)))
+    return _list(text for one in each_once(watched) for text in _texts(one))
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: what `watched.states` gives."""
-    parts = (_text(one) + b"\0" + found.get((one.kind, one.path), b"") for one in each_once(watched))
+    parts = (text + b"\0" + found.get((one.kind, one.path), b"") for one in each_once(watched) for text in _texts(one))
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
 
 
@@ -231,8 +231,8 @@ def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
     return {(one.kind, one.path): one for one in watched}.values()
 
 
-def _text(one: Watched) -> bytes:
-    return one.kind.encode() + os.fsencode(one.path)
+def _texts(one: Watched) -> list[bytes]:
+    return [os.fsencode(one.kind + path) for path in one.paths]
 
 
 def _names(names: Iterable[str]) -> bytes:

@@ -13,10 +13,10 @@ from hipcache.inputs.readset import status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
 from hipcache.planning import tools
-from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command, Unwrapped
 from hipcache.planning.driver import why_unknown
+from hipcache.planning.dry_run import Asked, AskedToAssemble
 from hipcache.planning.responses import expand
 
 # Of the host, where no option names one; "generic" is that of AArch64.

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
@@ -32,7 +32,7 @@ from hipcache.values import dataclass, field, replace
 
 # Three sets of options with 22 architectures and the host. It may be memory.
 _MOST = 512 << 20
-_LISTS = ("opened", "there", "directories", "absent", "links")
+_LISTS = ("opened", "there", "directories", "links")
 _LETTERS = {*f"{string.ascii_letters}{string.digits}_$".encode(), *range(0x80, 0x100)}
 _TO_BLANKS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(0x100))
 # After it could not be made it is not tried again for so many passes that miss it.
@@ -87,17 +87,19 @@ class Made:
 
     def pack(self) -> bytes:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
-        return pack_json({**lists, "read": self.read, "names": self.names}, level=1)
+        missed = {place: sorted(names) for place, names in self.observed.missed.items()}
+        return pack_json({**lists, "missed": missed, "read": self.read, "names": self.names}, level=1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Made:
         """Raises ValueError for anything that `pack` did not write."""
         try:
             found = unpack_json(packed)
-            opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
-            observed = Observed(opened, there, directories, absent, links)
+            opened, there, directories, links = (set(map(str, found[name])) for name in _LISTS)
+            missed = {place: set(names) for place, names in found["missed"].items()}
+            observed = Observed(opened, there, directories, missed, links)
             return cls(tuple(map(str, found["read"])), observed, tuple(map(str, found["names"])))
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a precompiled header: {error}") from error
 
     def shadows(self, front: FrontEnd, files: Files) -> set[str] | None:

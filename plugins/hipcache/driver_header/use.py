@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.cache.read_sets import ReadSets
+from hipcache.cache.content import ReadSets
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import Entry, Made
 from hipcache.driver_header.notes import Notes
@@ -23,6 +23,8 @@ from hipcache.execution.read_files import recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.keys import make_key
+from hipcache.inputs.observing import Observed
+from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import bitcode, depfile
 from hipcache.model import Pass
@@ -203,7 +205,7 @@ class DriverHeader:
         shadows = made.shadows(front, session.files)
         if shadows is None:
             return DIRECTORIES
-        observed = replace(made.observed, absent=made.observed.absent | shadows)
+        observed = made.observed.joined(Observed(missed=by_directory(shadows)))
         with_it = replace(
             plain, argv=header.using(front, plain.argv, str(made.pch)), began=began, more=(made.read, observed)
         )

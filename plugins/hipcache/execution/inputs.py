@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.model import Action, End, File, Held, Literal, Lost, Output
+from hipcache.model import Action, ActionOutput, End, File, Held, Literal, Lost
 from hipcache.storage import ContentStore
 from hipcache.values import dataclass
 
@@ -32,7 +32,7 @@ class Contents:
             raise Lost({source.action})
         return Held(content=content)
 
-    def _is_stored(self, source: Output) -> bool:
+    def _is_stored(self, source: ActionOutput) -> bool:
         return source.name in self.ends[source.action].result.outputs
 
     def said(self, name: str) -> str:
@@ -45,4 +45,4 @@ class Contents:
 
     def _end(self, name: str) -> End | None:
         source = dict(self.action.inputs)[name]
-        return self.ends.get(source.action) if isinstance(source, Output) else None
+        return self.ends.get(source.action) if isinstance(source, ActionOutput) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hipcache.cache.shelves import Shelves
+from hipcache.cache.content import Shelves
 from hipcache.engine import Engine
 from hipcache.execution.jobs import Jobs
 from hipcache.inputs.basedir import Basedir

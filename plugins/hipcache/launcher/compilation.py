@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from hipcache import config as settings
 from hipcache import features
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
+from hipcache.engine import Engine, open_engine
 from hipcache.errors import CompilerFails, HipcacheError
 from hipcache.launcher import fallback
-from hipcache.launcher.call import Call
 from hipcache.launcher.ending import Interrupted, become, become_again, die, take_signals
-from hipcache.loop import kinds, several
+from hipcache.launcher.fallback import Call
+from hipcache.loop import front, kinds
 from hipcache.planning.command import Command
 from hipcache.report import conditions, notices, telling
 from hipcache.report.outcome import HIT
@@ -36,7 +35,7 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
         engine = open_engine(config, call.environ, racy=racy)
         commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
         columns = telling.columns(call.environ)
-        done, provenance = several.make_each(engine, commands, columns)
+        done, provenance = front.make_each(engine, commands, columns)
     except (Exception, Interrupted) as error:
         if engine is not None:
             engine.runner.kill()

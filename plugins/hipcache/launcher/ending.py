@@ -9,14 +9,49 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from hipcache.errors import nearest
+from hipcache.loop import kinds
+from hipcache.patterns import pattern
 from hipcache.processes import SIGNALS
 
 if TYPE_CHECKING:
     from types import FrameType
+
+# The hint for a command whose program does not exist: the one that may be meant, or how to install it.
+#
+# Loaded for that only.
+
+_COMPILERS = pattern(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
+_SETTING = pattern(r"\w+=")
+_DOCTOR = "'hipcache doctor' lists the compilers it finds"
+
+
+def hint_for_missing(word: str, path: str = "") -> str:
+    """The advice for `word`, a name or a path at which no program is found. `path`: the variable PATH."""
+    name = os.path.basename(word)
+    others = {kind.program: kind.install for kind in kinds.of_features()}
+    if name in others:
+        return f"{'put its directory on PATH' if name == word else 'correct the path'}, or {others[name]}"
+    if _SETTING.match(word):
+        return f"put it before hipcache: {word} hipcache COMPILER ..."
+    if name != word:
+        return f"correct the path; {_DOCTOR}"
+    near = nearest(word, dict.fromkeys((*_compilers(path), *others)), 0.7)
+    if near:
+        return f"did you mean the compiler '{near}'?"
+    return f"correct the name or PATH; {_DOCTOR}, and 'hipcache --help' the subcommands"
+
+
+def _compilers(path: str) -> Iterator[str]:
+    for directory in path.split(os.pathsep):
+        try:
+            yield from filter(_COMPILERS.fullmatch, sorted(os.listdir(directory or ".")))
+        except OSError:
+            continue
 
 
 class Interrupted(BaseException):
@@ -90,10 +125,9 @@ def become(argv: list[str]) -> NoReturn:
     except OSError as error:
         if error.errno == errno.ENOEXEC:
             _become_script(argv)
-        from hipcache.launcher import missing
 
         what = f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}"
-        print(f"{what}\n  {missing.hint(argv[0])}", file=sys.stderr)
+        print(f"{what}\n  {hint_for_missing(argv[0])}", file=sys.stderr)
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 

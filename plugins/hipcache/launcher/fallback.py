@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from hipcache.config import Config
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
 from hipcache.launcher import ending
-from hipcache.launcher.call import Call
 from hipcache.launcher.ending import become, die
+from hipcache.planning import tools
 from hipcache.planning.command import Command
-from hipcache.processes.messages import encode
+from hipcache.processes import encode
 from hipcache.report import conditions, notices, outcome, telling
 from hipcache.report.outcome import CompileOutcome
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class Call:
+    """The command that the build tool runs: its words, the directory, the environment, and the user's settings."""
+
+    argv: list[str]
+    cwd: str
+    environ: Mapping[str, str]
+    config: Config
+
+
+_VARIABLE = "HIPCACHE_CXX_CACHE"
 
 
 def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
@@ -41,9 +56,21 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
 
 
 def leave(call: Call, left: PassThrough) -> NoReturn:
+    cache = _cxx_cache(call) if left.reason == "not_hip" else ""
     if not call.config.disable:
-        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail))
-    become(call.argv)
+        left_to = CompileOutcome(
+            outcome.PASSED_THROUGH, reason="cxx_cache" if cache else left.reason, detail=left.detail
+        )
+        _count(call, left_to)
+    # The variable: a cache that leads back here must not go in a circle.
+    become(["env", f"{_VARIABLE}=none", cache, *call.argv] if cache else call.argv)
+
+
+def _cxx_cache(call: Call) -> str:
+    """The cache that is to have a compile that is not of HIP; empty where there is none, or the command names one."""
+    cache, argv = call.config.cxx_cache, call.argv
+    is_compile = "-c" in argv and len(tools.behind(argv)) == len(argv)
+    return cache if cache and is_compile and tools.which(cache, call.cwd, call.environ) else ""
 
 
 def refuse(call: Call, refused: Refused) -> int:

@@ -11,8 +11,8 @@ from hipcache.config import Config
 from hipcache.errors import ConfigError, PassThrough, Refused
 from hipcache.inputs.trace import RACY
 from hipcache.launcher import fallback
-from hipcache.launcher.call import Call
 from hipcache.launcher.ending import Interrupted, become, die, end_by_signals
+from hipcache.launcher.fallback import Call
 from hipcache.loop import kinds
 from hipcache.planning import tools
 from hipcache.report import conditions, notices

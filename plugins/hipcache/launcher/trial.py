@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hipcache import config
-from hipcache.engine.opening import open_engine
+from hipcache.engine import open_engine
 from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
 from hipcache.loop import kinds

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
-from hipcache.processes.messages import encode
+from hipcache.processes import encode
 from hipcache.report.causes import RECACHED, VARIABLES, why
 from hipcache.report.history import Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
@@ -91,6 +91,7 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
     found = last.hit and makers[0].hit
     back = any(end.hit for end in makers) if unit.backend else None
     counted = {end.bound.action.id: end for end in (*passes, *makers[:1], last)}
+    seconds = sum(end.result.seconds for end in counted.values())
     record = UnitRecord(
         unit.label,
         found or back is True,
@@ -99,9 +100,10 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
         (),
         unit.inputs or last.bound.key.inputs,
         passes[0].result.reads if passes else "",
+        round(seconds, 3),
     )
     why = missed[0] if missed and not (front and back) else ""
-    return Ended(record, unit.names, found, why, sum(end.result.seconds for end in counted.values()))
+    return Ended(record, unit.names, found, why, seconds)
 
 
 def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from hipcache.cache import ResultCache
-from hipcache.cache.pending import Pending
+from hipcache.cache import Pending, ResultCache
 from hipcache.delivery import deliver
 from hipcache.errors import FailedInTurn, PassThrough
 from hipcache.execution import Executor
 from hipcache.execution.inputs import Contents
 from hipcache.model import Action, Bound, Cache, End, Graph, Lost, Progress, Ran, Turns
-from hipcache.processes.together import Pool
+from hipcache.processes.pool import Pool
 from hipcache.storage import ContentStore, SingleFlight
 from hipcache.values import dataclass
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from hipcache.engine import Engine
-from hipcache.errors import HostLinkFailed, JobFailed
+from hipcache.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.loop import account, kinds
 from hipcache.loop.account import Compiled
@@ -12,6 +15,9 @@ from hipcache.loop.world import world_of
 from hipcache.model import End
 from hipcache.planners import Planned
 from hipcache.planning.command import Command
+
+if TYPE_CHECKING:
+    from hipcache.direct.provenance import Indirect, Provenance
 
 
 def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -46,3 +52,50 @@ def _build(planned: Planned, session: Session, ends: dict[str, End]) -> None:
         raise HostLinkFailed(failed.status, planned.graph.said(ends) + failed.text) from failed
     except JobFailed as failed:
         raise planned.failed(failed, ends) from failed
+
+
+# Commands with several sources: each source becomes a command of its own.
+#
+# The driver compiles several sources one after the other. hipcache checks with the driver's plan for all of them that
+# the separate commands are the same compiles.
+
+
+def make_each(
+    engine: Engine, commands: Sequence[Command], columns: int | None
+) -> tuple[list[Compiled], Provenance | Indirect | None]:
+    """The result of each of `commands` (one per source of the user's command), and what a direct hit of all of them
+    needs, or why there can be none. Raises as `front.make`; the user's own command then overwrites the outputs written
+    so far."""
+    if len(commands) > 1:
+        return _make_several(engine, commands, columns)
+    done = make(engine, commands[0], columns)
+    return [done], done.provenance
+
+
+def _make_several(
+    engine: Engine, commands: Sequence[Command], columns: int | None
+) -> tuple[list[Compiled], Provenance | Indirect | None]:
+    from hipcache.direct import provenance
+    from hipcache.inputs import watched
+    from hipcache.inputs.identity import is_script
+    from hipcache.planning import driver, dry_run, tools
+
+    first = commands[0]
+    if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
+        raise PassThrough("several_sources", "for a script in place of the compiler")
+    jobs, looked = dry_run.count_jobs(first.part_of, first.cwd, engine)
+    if first.output:
+        raise PassThrough("several_sources", "they have one output")
+    done: list[Compiled] = []
+    try:
+        for command in commands:
+            if command.assembles:
+                raise PassThrough("not_hip", command.source)
+            done.append(make(engine, command, columns))
+    except CommandFailed as failed:  # that of one source, behind which the driver goes on with the others
+        raise JobFailed(failed.job, failed.status) from failed
+    if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
+        raise PassThrough("several_sources", "the driver plans all of them differently")
+    if not looked:
+        return done, provenance.Indirect(driver.why_unknown(first.part_of))
+    return done, provenance.together([one.provenance for one in done], map(watched.of_observation, looked))

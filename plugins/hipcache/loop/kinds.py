@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hipcache import features
 from hipcache.config import Config
+from hipcache.errors import PassThrough
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse_each
 from hipcache.values import dataclass
@@ -45,15 +46,25 @@ class Kind:
 
 # A command is of the first kind that claims it.
 KINDS = (
-    Kind("hipcache.planners.program", lambda command: command.makes_program),
-    Kind("hipcache.planners.link", lambda command: command.links),
     Kind("hipcache.planners.assembler", lambda command: command.assembles),
     Kind("hipcache.planners.object", script=True),
 )
 
 
 def of(command: Command) -> Kind:
-    return of_program(command.compiler) or next(kind for kind in KINDS if kind.claims(command))
+    """Raises PassThrough for a link without the feature that plans it."""
+    kind = of_program(command.compiler)
+    if kind:
+        return kind
+    if command.makes_program or command.links:
+        return _of_link("program" if command.makes_program else "link")
+    return next(kind for kind in KINDS if kind.claims(command))
+
+
+def _of_link(name: str) -> Kind:
+    for modules in features.added("PLANNERS"):
+        return Kind(modules[name])
+    raise PassThrough("link")
 
 
 def of_features() -> list[Kind]:

@@ -1,31 +1,41 @@
-"""Values: actions, their results, and their order."""
+"""Values: actions with their results (`action`), and their order, as far as it is built (`graph`)."""
 
 from hipcache.model.action import (
+    BITCODE,
     EACH_TIME,
+    NEUTRAL,
+    OUTPUT,
     Action,
+    ActionOutput,
     ActionResult,
+    ActionWork,
     Bound,
     Cache,
+    Dependency,
     Diagnostics,
+    Digest,
+    End,
     File,
+    Held,
+    Inputs,
     Literal,
+    Lost,
     Missing,
-    Output,
+    Pass,
+    PassTrace,
     Policy,
     Process,
+    Ran,
     Ref,
     Source,
     Step,
+    Trace,
     Word,
-    Work,
+    loose_key,
+    pass_of,
     render,
 )
-from hipcache.model.contents import Dependency, Digest, Held, Inputs, PassTrace, Ran, Trace
-from hipcache.model.end import End, Lost
-from hipcache.model.graph import Delivery, Graph, Rule, Slot, Unit, ended
-from hipcache.model.passes import BITCODE, NEUTRAL, OUTPUT, Pass, loose_key, pass_of
-from hipcache.model.progress import Progress
-from hipcache.model.turns import Turns
+from hipcache.model.graph import Delivery, DependencyRule, Graph, Progress, Slot, Turns, Unit, ended
 
 __all__ = [
     "BITCODE",
@@ -33,11 +43,14 @@ __all__ = [
     "NEUTRAL",
     "OUTPUT",
     "Action",
+    "ActionOutput",
     "ActionResult",
+    "ActionWork",
     "Bound",
     "Cache",
     "Delivery",
     "Dependency",
+    "DependencyRule",
     "Diagnostics",
     "Digest",
     "End",
@@ -48,7 +61,6 @@ __all__ = [
     "Literal",
     "Lost",
     "Missing",
-    "Output",
     "Pass",
     "PassTrace",
     "Policy",
@@ -56,7 +68,6 @@ __all__ = [
     "Progress",
     "Ran",
     "Ref",
-    "Rule",
     "Slot",
     "Source",
     "Step",
@@ -64,7 +75,6 @@ __all__ = [
     "Turns",
     "Unit",
     "Word",
-    "Work",
     "ended",
     "loose_key",
     "pass_of",

@@ -7,14 +7,103 @@ machine. An input that no part names is a hint: it makes the work faster, and ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Union
+from pathlib import Path
+from typing import Protocol, Union
 
-from hipcache.inputs.keys import Key, make_key
-from hipcache.inputs.readset import Quote
-from hipcache.model.contents import Dependency, Digest, Inputs, Ran
-from hipcache.values import dataclass, field
+from hipcache.inputs.keys import Key, digest_bytes, digest_file, make_key
+from hipcache.inputs.readset import Quote, ReadSet
+from hipcache.planning.frontend import FrontEnd
+from hipcache.values import dataclass, field, replace
+
+# Contents: their digests, and where they are while an action runs.
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A content's name: its hash (64 hexadecimal digits of BLAKE3) and its size in bytes."""
+
+    hash: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Held:
+    """A content that this process holds, as a file or in memory."""
+
+    path: Path | None = None
+    content: bytes | None = None
+
+    def read(self) -> bytes:
+        if self.content is not None:
+            return self.content
+        assert self.path
+        return self.path.read_bytes()
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A file that a pass read. `system`: -MMD omits it."""
+
+    path: str
+    system: bool
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The trace of an observed action. `reads`: the hash of its read set. `directory`: the working directory, if its
+    outputs or its text contain that path and so are valid only there; otherwise empty."""
+
+    reads: str
+    directory: str = ""
+
+
+@dataclass(frozen=True)
+class PassTrace:
+    """The trace of a pass. `reads` is None if its result must not be stored. `names_base`: may the output depend on the
+    base directory?"""
+
+    reads: ReadSet | None
+    files: tuple[Dependency, ...]
+    names_base: bool
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The result of a run: its outputs, and why they must not be stored, in words (empty: they may). `passing`: hashes
+    of outputs that are not named by their content; `trace`: of an observed action; `pass_trace`: of a pass."""
+
+    outputs: Mapping[str, Held]
+    text: str
+    seconds: float
+    why_not: str = ""
+    passing: Mapping[str, str] = field(default_factory=dict)
+    trace: Trace | None = None
+    pass_trace: PassTrace | None = None
+
+    def named(self, passing: Iterable[str]) -> dict[str, str]:
+        """The hashes of its outputs that are not stored."""
+        return {
+            name: self.passing[name] if name in self.passing else digest_bytes(self.outputs[name].read())
+            for name in passing
+        }
+
+
+class Inputs(Protocol):
+    """The inputs of a running action."""
+
+    def of(self, name: str) -> Held:
+        """An input. Raises Lost if no cache has it any more."""
+        ...
+
+    def said(self, name: str) -> str:
+        """The text of the action that the input comes from."""
+        ...
+
+    def seconds(self, name: str) -> float:
+        """And its time."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,7 +117,7 @@ Word = Union[str, "tuple[str | Ref, ...]"]
 
 
 @dataclass(frozen=True)
-class Output:
+class ActionOutput:
     """The output `name` of another action."""
 
     action: str
@@ -50,7 +139,7 @@ class Literal:
     content: Callable[[], bytes]
 
 
-Source = Output | File | Literal
+Source = ActionOutput | File | Literal
 
 
 class Cache(Enum):
@@ -89,12 +178,12 @@ class Policy:
 EACH_TIME = Policy(Cache.NEVER, Diagnostics.REFUSED, slot=False)
 
 
-class Work:
+class ActionWork:
     """The work of an action. Each type has an executor."""
 
 
 @dataclass(frozen=True)
-class Process(Work):
+class Process(ActionWork):
     """A command, run in the user's directory with the user's environment; or in `root`, a directory of the scratch in
     which its inputs and outputs are named relative to it, and with the scratch for its temporary files. `places`: where
     outputs lie in the scratch, if not under their names."""
@@ -105,7 +194,7 @@ class Process(Work):
 
 
 @dataclass(frozen=True)
-class Step(Work):
+class Step(ActionWork):
     """Work that only this machine can do, such as the host link into the user's tree."""
 
     run: Callable[[Inputs], Ran]
@@ -122,7 +211,7 @@ class Action:
     id: str
     kind: str
     label: str
-    work: Work
+    work: ActionWork
     parts: tuple[tuple[str, Word], ...] = ()
     inputs: tuple[tuple[str, Source], ...] = ()
     outputs: tuple[str, ...] = ()
@@ -140,7 +229,7 @@ class Action:
     @property
     def needs(self) -> set[str]:
         """The ids of the actions that it waits for."""
-        return {source.action for _, source in self.inputs if isinstance(source, Output)}
+        return {source.action for _, source in self.inputs if isinstance(source, ActionOutput)}
 
     def key(self, digests: Mapping[str, str]) -> Key:
         """`digests`: of the inputs that its parts name."""
@@ -198,3 +287,98 @@ def render(word: Word, names: Mapping[str, str]) -> str:
     if isinstance(word, str):
         return word
     return "".join(one if isinstance(one, str) else names[one.name] for one in word)
+
+
+# A pass over a source, as work.
+
+# The outputs of passes: of a front end the essence of its bitcode, and the same without its CUID (empty if it has
+# none).
+BITCODE, NEUTRAL, OUTPUT = "bitcode", "neutral", "output"
+
+
+@dataclass(frozen=True)
+class Pass(ActionWork):
+    """A pass that is run, which writes files that begin with `stem` in the scratch. `bitcode`: does it end before its
+    back end? `gpubinary`: the input that is to be its fat binary, empty if it takes none; `shared`: may its result
+    serve other spellings of its paths?"""
+
+    front: FrontEnd
+    stem: str
+    bitcode: bool = False
+    gpubinary: str = ""
+    shared: bool = False
+
+
+def pass_of(bound: Bound) -> Pass:
+    """The work of an action that is a pass."""
+    assert isinstance(bound.action.work, Pass)
+    return bound.action.work
+
+
+def loose_key(bound: Bound) -> str:
+    """The key under which what a pass made is kept for other values of macros (`cache/edits`); empty if there is
+    none."""
+    work = pass_of(bound)
+    front = work.front
+    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept else ""
+
+
+# The end of an action in this build: found in a cache, or run here (its outputs may still be in the scratch).
+
+_NOTHING = ActionResult({}, "", 0.0)
+
+
+@dataclass(frozen=True)
+class End:
+    """`why`: the reason why it ran; empty for a hit. `held`: the outputs that it just made. `missing`: it was only
+    looked up, and not found."""
+
+    bound: Bound
+    result: ActionResult
+    why: str
+    held: Mapping[str, Held]
+    missing: Missing | None = None
+
+    @classmethod
+    def looked_up(cls, bound: Bound, found: ActionResult | Missing | None) -> End:
+        """The end by the answer of a cache. `found`: None if no cache was asked, or it had no answer."""
+        found = found or Missing(bound.action.missing)
+        if isinstance(found, Missing):
+            return cls(replace(bound, why=found.why), _NOTHING, found.why, {}, found)
+        return cls(bound, found, "", {})
+
+    @classmethod
+    def of_run(cls, bound: Bound, ran: Ran, result: ActionResult | None = None) -> End:
+        """`result`: as it was published; None if it was not, or not yet."""
+        action = bound.action
+        result = result or ActionResult({}, ran.text, ran.seconds, ran.named(action.passing))
+        why = "it runs every time" if action.policy.cache is Cache.NEVER else bound.why
+        return cls(bound, result, why, ran.outputs)
+
+    @property
+    def is_to_run(self) -> bool:
+        """It was looked up and not found, and it is not a mere lookup."""
+        return self.missing is not None and (self.bound.again or self.bound.action.policy.run)
+
+    @property
+    def hit(self) -> bool:
+        return not self.why
+
+    def hash(self, output: str) -> str:
+        """Raises OSError."""
+        if output in self.result.outputs:
+            return self.result.outputs[output].hash
+        if output in self.result.passing:
+            return self.result.passing[output]
+        path = self.held[output].path
+        assert path
+        return digest_file(path)
+
+
+class Lost(Exception):
+    """The caches no longer have outputs of these actions that are needed, so each must run again."""
+
+    def __init__(self, actions: set[str]) -> None:
+        super().__init__(", ".join(sorted(actions)))
+        self.actions = actions

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.keys import make_key
 from hipcache.processes import observe

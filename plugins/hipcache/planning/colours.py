@@ -8,7 +8,12 @@ not know, with colours or without.
 
 from __future__ import annotations
 
+import os
+import select
+import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -17,10 +22,47 @@ from hipcache.planning import answers
 from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command
 from hipcache.planning.tools import find
-from hipcache.processes import observe, screen
+from hipcache.processes import observe
 from hipcache.processes.observe import Observation
-from hipcache.processes.runner import Runner
-from hipcache.values import dataclass
+from hipcache.processes.runner import Runner, Traced
+from hipcache.values import dataclass, replace
+
+# A terminal that nobody sees, for a process that prints something else there.
+
+_AT_ONCE = 1 << 16
+_TICK = 0.02  # seconds
+# Seconds for which a process that was left behind, with the terminal open, is listened to.
+_SILENCE = 0.5
+
+
+def on_terminal(run: Callable[[int], Traced]) -> Traced:
+    """The trace of what `run` runs with the descriptor of a terminal as its standard error. Raises OSError, also if
+    there is no such terminal."""
+    here, there = os.openpty()
+    said: list[bytes] = []
+    ended = threading.Event()
+    # A terminal holds 4 KiB: a process that says more waits for its reader.
+    reader = threading.Thread(target=_listen, args=(here, said, ended), daemon=True)
+    reader.start()
+    try:
+        traced = run(there)
+    finally:
+        os.close(there)
+        ended.set()
+        reader.join()
+        os.close(here)
+    return replace(traced, ended=replace(traced.ended, stderr=b"".join(said)))
+
+
+def _listen(terminal: int, said: list[bytes], ended: threading.Event) -> None:
+    until = 0.0
+    with suppress(OSError):  # nobody has the terminal open any more
+        while not until or time.monotonic() < until:
+            if ended.is_set():
+                until = until or time.monotonic() + _SILENCE
+            if select.select([terminal], [], [], _TICK)[0]:
+                said.append(os.read(terminal, _AT_ONCE))
+
 
 _UNKNOWN = "--no-such-option"
 _ESCAPE = "\x1b"
@@ -60,7 +102,7 @@ def _asked(program: str, argv: Sequence[str], cwd: str, engine: Engine, runner: 
     env = {**engine.environ, "TMPDIR": str(scratch)}
     started = engine.clock()
     try:
-        traced = screen.on_one(lambda err: runner.trace(argv, cwd=Path(cwd), env=env, program=program, stderr=err))
+        traced = on_terminal(lambda err: runner.trace(argv, cwd=Path(cwd), env=env, program=program, stderr=err))
     except OSError as error:
         raise PassThrough("driver", f"it cannot be asked about colours: {error}") from error
     text = traced.ended.stderr.decode(errors="replace")

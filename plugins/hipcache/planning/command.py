@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.disk.paths import is_stream, names_stream
 from hipcache.errors import PassThrough, Refused
 from hipcache.planning import assembler, tools
 from hipcache.planning.driver_options import (
@@ -24,7 +25,6 @@ from hipcache.planning.driver_options import (
     why_passed_through_in_program,
 )
 from hipcache.planning.responses import expand
-from hipcache.planning.streams import is_stream, names_stream
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 

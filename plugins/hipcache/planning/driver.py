@@ -2,22 +2,132 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.disk.paths import is_stream, names_stream
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, in_words
 from hipcache.patterns import pattern
-from hipcache.planning import added, answers, tools
+from hipcache.planning import answers, cuid, tools
 from hipcache.planning.answers import Answer
 from hipcache.planning.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.planning.command import Command, messages_file
-from hipcache.planning.driver_options import refuse_options
+from hipcache.planning.driver_options import ARCHS, chooses_cuid, refuse_options
 from hipcache.planning.jobs import split
+from hipcache.planning.responses import tokenize
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner
+
+# Configuration files of clang: options that the driver reads before those of the command.
+#
+# Words have the quoting rules of response files, within a line; a backslash at its end continues it, and `#` in front
+# of it makes it a comment. `@file` stands for the words of another such file. Its name, if relative, and `<CFGDIR>`
+# begin at the file in which they stand (llvm/lib/Support/CommandLine.cpp: `tokenizeConfigFile`, `expandResponseFile`).
+
+_BLANKS = " \t\r\n"
+_LINE = pattern(rf"[{_BLANKS}]*(#[^\n]*|(?:\\\r\n|\\.|[^\\\n]|\\\Z)+)", re.DOTALL)
+_CONTINUED = pattern(r"\\(?:(\r?\n)|(.))", re.DOTALL)
+_MOST_NESTED = 20
+
+
+def configuration_words(path: str, depth: int = 0) -> list[str]:
+    """The options in such a file, and in those that it names. Raises PassThrough."""
+    if depth > _MOST_NESTED:
+        raise PassThrough("response_file", f"'{path}': nested too deep")
+    words: list[str] = []
+    directory = os.path.dirname(path)
+    for line in _LINE.findall(_configuration_text(path)):
+        if line.startswith("#"):
+            continue
+        joined = _CONTINUED.sub(lambda found: "" if found[1] else found[0], line)
+        for word in (one.replace("<CFGDIR>", directory) for one in tokenize(joined)):
+            if word.startswith("@"):
+                words += configuration_words(os.path.join(directory, word[1:]), depth + 1)
+            elif word.startswith("--config="):  # by the driver's rules of where to look
+                raise PassThrough("plan", f"'{path}' has '{word}'")
+            else:
+                words.append(word)
+    return words
+
+
+def _configuration_text(path: str) -> str:
+    if is_stream(path):
+        raise PassThrough("standard_streams", path)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise PassThrough("driver", f"'{path}': {error.strerror}") from error
+    utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return raw.decode("utf-16", "replace") if utf16 else raw.decode("utf-8-sig", "surrogateescape")
+
+
+# Options that a command does not have, and that the driver adds to it.
+
+# Options that certainly take no other word.
+_WHOLE = pattern(r"-(?:O|W|(?:[DUI]|MJ).|std=|f[\w-]+=|g\d?$)|[^-]")
+_WIDTH = "-fmessage-length="
+
+
+def added_options(text: str, environ: Mapping[str, str]) -> list[str]:
+    """Options that are not in the command: of the configuration files that the plan's banner names, and of
+    CCC_OVERRIDE_OPTIONS."""
+    return _edited(_edits(environ)) + _configured(text)
+
+
+def counted_options(text: str, environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
+    """What counts of these in a CUID. Edits are taken as they are: some take options away."""
+    edits = (f"edit {edit}" for edit in _edits(environ) if edit and not edit[1:].startswith(ARCHS))
+    return (*cuid.options(_configured(text), cwd), *edits)
+
+
+def _configured(text: str) -> list[str]:
+    names = re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE)
+    return [word for name in names for word in configuration_words(name)]
+
+
+def kept_options(ours: Sequence[str], text: str, environ: Mapping[str, str]) -> list[str]:
+    """Our options without those that the user has chosen there."""
+    theirs = added_options(text, environ)
+    chosen = ["-cuid="] if any(map(chooses_cuid, theirs)) else []
+    if any(word.startswith(_WIDTH) for word in theirs):
+        chosen.append(_WIDTH)
+    return [word for word in ours if not word.startswith(tuple(chosen))]
+
+
+def check_edits(environ: Mapping[str, str]) -> None:
+    """Raises PassThrough if CCC_OVERRIDE_OPTIONS puts an option first whose value may be the next word: that would be
+    our own `-###`, and the driver would compile."""
+    for edit in _edits(environ):
+        if edit[:1] == "^" and not _WHOLE.match(edit[1:]):
+            raise PassThrough("plan", f"CCC_OVERRIDE_OPTIONS has '{edit}'")
+
+
+def _edits(environ: Mapping[str, str]) -> list[str]:
+    return environ.get("CCC_OVERRIDE_OPTIONS", "").removeprefix("#").split(" ")
+
+
+def _edited(edits: list[str]) -> list[str]:
+    """The words that CCC_OVERRIDE_OPTIONS adds to a command (clang/lib/Driver/Driver.cpp: `applyOneOverrideOption`).
+    A `#` in front silences what the driver says about the edits. Raises PassThrough for one that may turn any word into
+    any other."""
+    words: list[str] = []
+    for edit in edits:
+        if edit.startswith(("+", "^")):
+            words.append(edit[1:])
+        elif edit and edit[0] not in "xXO":
+            raise PassThrough("plan", f"CCC_OVERRIDE_OPTIONS has '{edit}'")
+    return words
+
+
+def why_added_passes_through(option: str) -> str:
+    """The reason why a compile with such an option is left to the compiler, whatever its kind; empty if it is not."""
+    return "standard_streams" if names_stream(option, "/") else ""
+
 
 Observations = tuple[observe.Observation, ...]
 
@@ -79,11 +189,11 @@ def answer(
     question = answers.question("plan", program, argv, cwd, engine.environ)
     found = answers.recall(engine, question)
     if found is None:
-        added.check_edits(engine.environ)
+        check_edits(engine.environ)
         asking = list(filter(_NATIVE.search, arguments))
         processor = observe.processor() if asking else None
         found = run(program, argv, engine, runner, Path(cwd), scratch())
-        if any("native" in word for word in added.options(found.text, engine.environ)):
+        if any("native" in word for word in added_options(found.text, engine.environ)):
             found = Answer(found.text, ())
         elif asking:
             found = _beside(found, processor if all(map(_OF_PROCESSOR.fullmatch, asking)) else None)
@@ -104,7 +214,7 @@ def answer_with(
         if used == [*ours]:
             raise
         return answer_with(used, command, engine, runner, scratch)
-    kept = added.kept([word for word in ours if _is_used(word, found.text)], found.text, engine.environ)
+    kept = kept_options([word for word in ours if _is_used(word, found.text)], found.text, engine.environ)
     if kept == [*ours]:
         return program, words, found
     words, before = words_for(command, kept), found.observations
@@ -132,7 +242,7 @@ def words_for(command: Command, more: Sequence[str]) -> list[str]:
 
 def check_options(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> None:
     """Raises PassThrough for an option that is not in the command, and that `why` gives a reason for; JobFailed."""
-    refuse_options(added.options(text, environ), lambda word: why(word) or added.why_passed_through(word))
+    refuse_options(added_options(text, environ), lambda word: why(word) or why_added_passes_through(word))
     check_messages(text)
 
 

@@ -10,7 +10,7 @@ from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.patterns import pattern
-from hipcache.planning import auxiliary, cc1, spelling
+from hipcache.planning import cc1, plan, spelling
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
@@ -126,7 +126,7 @@ class FrontEnd:
 
     @property
     def auxiliary(self) -> list[Option]:
-        return auxiliary.of(self.job)
+        return plan.side_outputs(self.job)
 
     @cached_property
     def search(self) -> SearchPath:

@@ -17,13 +17,15 @@ Jobs are connected by the files that they read and write, not by their order.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 
+from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
-from hipcache.planning import cc1, lld
-from hipcache.planning.cc1 import Role
+from hipcache.planning import cc1, jobs
+from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.driver_options import Side
 from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.values import dataclass, replace
@@ -201,7 +203,7 @@ def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
     if of_lto and (job.emits != "-emit-obj" or "--fat-lto-objects" in link.arguments):
         raise PassThrough("temporary_names", f"LTO of device code with {of_lto[0].partition('=/')[0]}")
     words = tuple(word for word in link.arguments if word not in of_lto)
-    lld.known_link(tuple(word for word in words if not word.startswith(_PROFILE)))
+    jobs.known_link(tuple(word for word in words if not word.startswith(_PROFILE)))
     return ToolJob(link.program, words)
 
 
@@ -298,3 +300,68 @@ def _bundled_host(targets: list[str], inputs: list[str], passes: dict[str, Devic
     if rest:
         raise PassThrough("plan", "a device pass whose output is not bundled")
     return host
+
+
+def with_cuid(found: Plan, cuid: str) -> Plan:
+    """The plan with another CUID, if it has one."""
+    option = Option(Role.CUID, "-cuid=", cuid, (f"-cuid={cuid}",))
+    devices = tuple(replace(one, compile=with_option(one.compile, option)) for one in found.devices)
+    return replace(found, devices=devices, host=with_option(found.host, option) if found.host else None)
+
+
+def with_option(job: Cc1Job, option: Option) -> Cc1Job:
+    """The job with `option` in the place of the one of its role, if it has one."""
+    return replace(job, options=tuple(option if one.role is option.role else one for one in job.options))
+
+
+# Auxiliary outputs: what a pass writes beside its output, where an option of its own names the file.
+#
+#     -split-dwarf-output          debug information (-gsplit-dwarf), a file for each pass
+#     -opt-record-file             remarks as YAML (-fsave-optimization-record)
+#     -serialize-diagnostic-file   messages (--serialize-diagnostics)
+#     -stack-usage-file            sizes of stack frames (-fstack-usage)
+#     -coverage-notes-file         what the counters of an object stand for (--coverage), of the host's pass
+#
+# All passes write remarks, messages and sizes into one file, each of them whole, one after the other: what is there in
+# the end is that of the last one that wrote any. A pass without functions writes no sizes, one to bitcode no debug
+# information. What is in the files has no name of theirs (but the object has that of its debug information, by another
+# option): so a pass may write them elsewhere, and the user gets a copy.
+
+
+def side_outputs(job: Cc1Job) -> list[Option]:
+    return [option for option in job.options if option.role is Role.AUXILIARY]
+
+
+def check_side_outputs(plan: Plan, path: Callable[[str], str]) -> None:
+    """Raises PassThrough if what the user would get is not known. `path` makes a name absolute."""
+    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
+    for job in jobs:
+        _check_job(job)
+    found = {(option.name, option.value) for job in jobs for option in side_outputs(job)}
+    if not found:
+        return
+    if plan.messages and any(name == "-serialize-diagnostic-file" for name, _ in found):
+        raise PassThrough("side_output", "messages of the driver and of the passes in one file")
+    others = [*plan.outputs, plan.dependency_file, plan.first.value(Role.INPUT)]
+    places = [os.path.realpath(path(name)) for name in others if name]
+    for _, name in sorted(found):
+        place = os.path.realpath(path(name))
+        if name in ("", "-") or is_stream(path(name)) or place in places:
+            raise PassThrough("side_output", f"into '{name}'")
+        places.append(place)
+
+
+def _check_job(job: Cc1Job) -> None:
+    if len({option.name for option in side_outputs(job)}) < len(side_outputs(job)):
+        raise PassThrough("side_output", "two options that name one file")
+    names = {option.name.rstrip("=") for option in job.options}
+    if "-split-dwarf-file" in names and "-split-dwarf-output" not in names:
+        raise PassThrough("temporary_names", "-gsplit-dwarf=single")
+    covers = any(name.startswith("-coverage-") for name in names)
+    if covers and (job.emits not in ("-emit-obj", "-S") or "-ffat-lto-objects" in names):
+        raise PassThrough("coverage", "the bitcode names the coverage notes file")
+    formats = {option.value for option in job.options if option.name == "-opt-record-format"}
+    if formats - {"yaml"}:
+        raise PassThrough(
+            "side_output", f"remarks in the format {' '.join(sorted(formats))}, and the object names their file"
+        )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
-from hipcache.planning.streams import is_stream
 
 
 def expand(

@@ -55,7 +55,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from hipcache.disk import zstd
+from hipcache.disk import compression
 from hipcache.disk.confined import MOST_BLOB, Confined
 from hipcache.disk.hashing import blake3
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name, write_all
@@ -137,7 +137,7 @@ def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Fr
     for number, frame in enumerate(frames):
         whole = b"".join(content for _, content in frame)
         base, prefix = bases.get(number, (None, b"")) if whole else (None, b"")
-        packed.append(zstd.compress(whole, prefix))
+        packed.append(compression.compress(whole, prefix))
         table.append(
             _FRAME.pack(len(packed[-1]), len(whole), _id(base.pack) if base else _NO_BASE, base.number if base else 0)
         )
@@ -215,8 +215,8 @@ class Packs:
         if len(content) < end:
             try:
                 prefix = self._prefix(self.table(frame.base[0]).frames[frame.base[1]]) if frame.base else b""
-                content = zstd.decompress(self._bytes(frame.pack, frame.at, frame.stored), end, prefix)
-            except (zstd.ZstdError, IndexError) as error:
+                content = compression.decompress(self._bytes(frame.pack, frame.at, frame.stored), end, prefix)
+            except (compression.ZstdError, IndexError) as error:
                 raise DamagedEntry from error
             if sum(map(len, self._contents.values())) + end > MOST:
                 self._contents.clear()
