@@ -188,6 +188,11 @@ def test_the_page_shows_shares_verdicts_outcomes_and_stores() -> None:
     assert ["- host, hipcache: a.o differs"] in cells
 
 
+def test_the_page_shows_what_a_store_is_of_ccaches() -> None:
+    cells = page_of(sample("cold", "plain", 10), sample("cold", "ccache", 10), sample("cold", "hipcache", 7))
+    assert [BY_NAME["cold"].title, "3.56, 275, 2.66", "3.56, 275, 2.66 (1.00, 1.00, 1.00)"] in cells
+
+
 def test_a_store_is_measured_as_the_disk_and_tar_count_it(tmp_path: Path) -> None:
     tool = Tool(tmp_path, {})
     tool.reset()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
+from hipcache.cli.store_kinds import Kinds
 from hipcache.report.outcome import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, WORDS
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
@@ -61,6 +62,14 @@ def show(numbers: Statistics, size: StoreSize, place: str, hints: Sequence[Local
     screen.line(f"store  {human_size(size.bytes)} {limit}{plural(size.entries, 'entry')}, in '{place}'")
     for one in (store for store in hints if store.size().entries):
         screen.line(f"precompiled headers, outside of it  {human_size(one.size().bytes)}, in '{one.root}'")
+
+
+def show_kinds(kinds: Kinds, screen: Screen) -> None:
+    ordered = sorted(kinds.archs, key=arches.order)
+    rows = [["the store, by kind", "on disk"], ["  objects and device code", human_size(kinds.code)]]
+    rows += [[f"    {arch}", human_size(kinds.archs[arch])] for arch in ordered]
+    rows += [["  records", human_size(kinds.records)], ["  other", human_size(kinds.other)]]
+    screen.table(rows)
 
 
 def _show_units(numbers: Statistics, screen: Screen) -> None:

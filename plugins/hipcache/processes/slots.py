@@ -256,7 +256,7 @@ def _private_directories(own: list[str], shared: Sequence[str]) -> Iterator[str]
         with contextlib.suppress(OSError):
             os.makedirs(path, mode=0o700, exist_ok=True)
             status = os.stat(path, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine:
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine and not status.st_mode & 0o022:
                 yield path
 
 

@@ -33,7 +33,7 @@ from hipcache.store.layout import (
     unpack_action,
 )
 from hipcache.store.notes import Notes
-from hipcache.store.packs import is_packed
+from hipcache.store.packs import Table, is_packed
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
@@ -102,6 +102,10 @@ class LocalStore:
         for pack, _ in self._entries.packs.names():
             table = self._entries.packs.table(pack)
             yield pack, table.bases, frozenset(table.entries)
+
+    def tables(self) -> Iterator[Table]:
+        """Of all packs."""
+        return (self._entries.packs.table(pack) for pack, _ in self._entries.packs.names())
 
     def names(self, tree: str) -> dict[str, int]:
         """Last use (nanoseconds) by what names it of each record (`tree`: ACTIONS) or content (BLOBS)."""

@@ -77,6 +77,8 @@ _CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"BC\xc0\xde")
 _LARGE = 1 << 16
 # In the first frame: a direct record and its list (direct/remember.py).
 _NEWEST = 2
+# The number of the last frame.
+CODE = 2
 _KINDS = {ord("a"): ACTIONS, ord("b"): BLOBS}
 
 
@@ -128,8 +130,8 @@ def new_name() -> str:
 def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Frame, bytes]]) -> bytes:
     """A pack of these entries, in that order, the newest first. `now`: seconds of the epoch; `bases`: by the number of
     the frame, with what they begin with. Raises ZstdError."""
-    code = [(name, content) for name, content in entries.items() if _is_code(content)]
-    others = [(name, content) for name, content in entries.items() if not _is_code(content)]
+    code = [(name, content) for name, content in entries.items() if is_code(content)]
+    others = [(name, content) for name, content in entries.items() if not is_code(content)]
     frames = [others[:_NEWEST], others[_NEWEST:], code]
     packed, table = [], []
     for number, frame in enumerate(frames):
@@ -148,7 +150,8 @@ def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Fr
     return b"".join([_MAGIC, blake3(checked).digest()[:8], checked, *packed])
 
 
-def _is_code(content: bytes) -> bool:
+def is_code(content: bytes) -> bool:
+    """Is it an object, device code or bitcode (or as large)?"""
     return content.startswith(_CODE) or len(content) > _LARGE
 
 

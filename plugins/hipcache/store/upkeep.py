@@ -229,7 +229,9 @@ class Upkeep:
         rest = self.by_last_use(one for one in entries if one not in gone)
         if dry_run:
             freed = sum(one.size for one in first)
-            return freed + (0 if limit is None else sum(one.size for one in self.over(rest, limit + freed)))
+            going = first + ([] if limit is None else self.over(rest, limit + freed))
+            progress(len(going))
+            return sum(one.size for one in going)
         freed = self.evict(first, 0, progress=progress)
         freed += 0 if limit is None else self.evict(rest, limit, progress=progress)
         self._tell()
