@@ -131,3 +131,16 @@ def test_a_list_of_processes_shows_the_engines_command_and_no_program_text(tmp_p
     assert "hipcache-engine run -- sh -c" in line
     assert len(line.partition("hipcache-engine")[0]) < 250
     assert not any("_HIPCACHE_START" in one for one in variables)
+
+
+def test_the_demo_compiles_what_is_new_and_makes_clangs_own_objects(tmp_path: Path) -> None:
+    environ = {**os.environ, "PATH": f"{Path(LAUNCHER[0]).parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    words = [*LAUNCHER, "demo", "--report", str(tmp_path / "report.html")]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    compiled = [line.partition("compiled: ")[2] for line in done.stdout.splitlines() if "compiled: " in line]
+    assert [one.replace(done.stdout.partition(" added")[0].split()[-1], "new") for one in compiled] == [
+        *("everything", "nothing", "new", "nothing", "host"),
+    ]
+    assert "all objects are clang's own, byte for byte" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
