@@ -30,10 +30,10 @@ _hipcache() {
         return
     fi
     case ${COMP_WORDS[1]} in
-        run) words="--report --json --no-live --help" ;;
+        run) words="--report --json --label --no-live --help" ;;
         stats) words="--json --markdown --since --stats-log --zero --help" ;;
         explain) words="--build --json --help" ;;
-        report) words="--html --chrome-trace --stats-log --help" ;;
+        report) words="--html --open --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --try --help" ;;
         demo) words="--report --help" ;;

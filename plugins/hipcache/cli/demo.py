@@ -55,7 +55,7 @@ _BAR = 20
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoStep:
     """What a project does next: the source, and for which architectures."""
 
     title: str
@@ -88,11 +88,11 @@ def run(options: argparse.Namespace, session: Session) -> int:
     *first, added = [arch for arch in _WANTED if arch in toolchain.arches][:_MOST]
     edited = _SOURCE.replace("return 0", "return 1")
     steps = (
-        Step("first compile", _SOURCE, (*first,)),
-        Step("nothing changed", _SOURCE, (*first,)),
-        Step(f"{added} added", _SOURCE, (*first, added)),
-        Step(f"only {' '.join(first[:2])}", _SOURCE, (*first[:2],)),
-        Step("host code edited", edited, (*first,)),
+        DemoStep("first compile", _SOURCE, (*first,)),
+        DemoStep("nothing changed", _SOURCE, (*first,)),
+        DemoStep(f"{added} added", _SOURCE, (*first, added)),
+        DemoStep(f"only {' '.join(first[:2])}", _SOURCE, (*first[:2],)),
+        DemoStep("host code edited", edited, (*first,)),
     )
     screen = Screen(session.out, session.environ)
     screen.line(f"one source for {', '.join(first)}; '{toolchain.compiler}', clang {toolchain.version}; CPU seconds")
@@ -119,7 +119,7 @@ def _toolchain(machine: Machine) -> Toolchain:
     raise HipcacheError("no compiler here compiles HIP through hipcache", "'hipcache doctor' says why")
 
 
-def _row(step: Step, toolchain: Toolchain, machine: Machine, place: Path, session: Session, screen: Screen) -> Row:
+def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, session: Session, screen: Screen) -> Row:
     log, source = place / "log", place / "demo.hip"
     if not source.exists() or source.read_text() != step.source:
         source.write_text(step.source)

@@ -45,11 +45,11 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
 
 def leave(call: Call, left: PassThrough) -> NoReturn:
     cache = _cxx_cache(call) if left.reason == "not_hip" else ""
-    reason = "cxx_cache" if cache else left.reason
+    left = PassThrough("cxx_cache", left.detail) if cache else left
     if not call.config.disable:
-        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=reason, detail=left.detail))
+        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail))
     if cache:
-        os.environ[_VARIABLE] = "none"  # one that leads back here cannot go in a circle
+        os.putenv(_VARIABLE, "none")  # one that leads back here cannot go in a circle
     become([*filter(None, [cache]), *call.argv])
 
 
