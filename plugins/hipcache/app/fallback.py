@@ -57,13 +57,12 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
 
 def leave(call: Call, left: PassThrough) -> NoReturn:
     cache = _cxx_cache(call) if left.reason == "not_hip" else ""
+    left = PassThrough("cxx_cache", left.detail) if cache else left
     if not call.config.disable:
-        left_to = CompileOutcome(
-            outcome.PASSED_THROUGH, reason="cxx_cache" if cache else left.reason, detail=left.detail
-        )
-        _count(call, left_to)
-    # The variable: a cache that leads back here must not go in a circle.
-    become(["env", f"{_VARIABLE}=none", cache, *call.argv] if cache else call.argv)
+        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail))
+    if cache:
+        os.putenv(_VARIABLE, "none")  # one that leads back here cannot go in a circle
+    become([*filter(None, [cache]), *call.argv])
 
 
 def _cxx_cache(call: Call) -> str:
