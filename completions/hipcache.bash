@@ -8,13 +8,13 @@ _hipcache() {
             return
         fi
         mapfile -t COMPREPLY < <(
-            compgen -W "run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
+            compgen -W "run stats explain report inspect doctor demo gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
             compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang|iree-compile)'
         )
         return
     fi
     case ${COMP_WORDS[1]} in
-        help) words="run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
+        help) words="run stats explain report inspect doctor demo gc clear verify export import sync prefetch config iree-check" ;;
         config)
             for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
                 [[ $word = -* ]] || last=$word
@@ -30,12 +30,13 @@ _hipcache() {
         return
     fi
     case ${COMP_WORDS[1]} in
-        run) words="--report --json --no-live --help" ;;
+        run) words="--report --json --label --no-live --help" ;;
         stats) words="--json --kinds --markdown --since --stats-log --zero --help" ;;
         explain) words="--build --json --help" ;;
-        report) words="--html --chrome-trace --stats-log --help" ;;
+        report) words="--html --open --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --try --help" ;;
+        demo) words="--report --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--dry-run --yes --help" ;;
         verify) words="--compile --sample -p --json --help" ;;

@@ -93,7 +93,7 @@ def fuzz(seconds: int) -> None:
         (corpus / "seed").write_bytes(seed(name))
         # A source that the target includes is in it already; the launcher is a program.
         included = re.findall(r'^#include "(.*)"', target.read_text(), re.MULTILINE)
-        linked = [objects[path] for path in objects if path.name not in ("launcher.c", *included)]
+        linked = [objects[path] for path in objects if path.name not in ("launcher.c", "missed.c", *included)]
         linked = [path for path in linked if not path.name.startswith("fuzz_") or path == objects[target]]
         program = BUILD / "fuzz" / target.stem
         subprocess.run([*clang, "-fsanitize=fuzzer", "-pthread", *linked, "-o", program], check=True)

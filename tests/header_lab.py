@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hip import MISS, Compiled, Lab, settle
 from hipcache import config
+from hipcache.app.front import make
+from hipcache.clang import command
 from hipcache.driver_header import header
 from hipcache.driver_header.trust import ENOUGH
 from hipcache.engine import open_engine
-from hipcache.loop.front import make
-from hipcache.planning import command
 from hipcache.processes.runner import Runner
 from hipcache.values import replace
 from kernels import HIP_IN_SHORT

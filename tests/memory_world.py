@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hipcache.build.action import Action, ActionOutput, Cache, Held, Inputs, Policy, Ran, Ref, Source, Step
+from hipcache.build.graph import Delivery, Graph
+from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
-from hipcache.execution import InProcess
-from hipcache.loop.build import World, build
-from hipcache.model.action import Action, ActionOutput, Cache, Held, Inputs, Policy, Ran, Ref, Source, Step
-from hipcache.model.graph import Delivery, Graph
 from hipcache.values import dataclass, field
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 

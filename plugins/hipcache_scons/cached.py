@@ -17,6 +17,10 @@ from typing import Any
 
 from hipcache import config as settings
 from hipcache import features
+from hipcache.app import front
+from hipcache.app.account import Compiled
+from hipcache.clang import tools, wrapper
+from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import (
@@ -29,10 +33,6 @@ from hipcache.errors import (
     StoreError,
     pass_through_after,
 )
-from hipcache.loop import front
-from hipcache.loop.account import Compiled
-from hipcache.planning import tools, wrapper
-from hipcache.planning.command import Command, parse
 from hipcache.processes import encode
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling
@@ -158,7 +158,7 @@ def _guarded(
             telling.log_fault(cache.config, error)
         _notice(conditions.of_left(cache.config, left))
         if left.reason == "plan":
-            from hipcache.launcher import trial  # once in a build
+            from hipcache.app import trial  # once in a build
 
             trial.tell_of_plan(argv, cache.environ)
         return Ended(left=left)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from assembler_lab import AS, GPU, SOURCE, is_direct, kernel, warm, words
 from hip import FAILED, LAUNCHER, MISS, PASSED_THROUGH, Lab, settle
+from hipcache.app import front
+from hipcache.clang import assembler
+from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
 from hipcache.engine import open_engine
 from hipcache.errors import PassThrough
-from hipcache.loop import front
-from hipcache.planning import assembler
-from hipcache.planning.command import parse
 from hipcache.processes.runner import Completed, SubprocessRunner
 from hipcache.values import replace
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, LAUNCHER, LLVM, Lab, kernel, only_19
-from hipcache.making import bitcode
+from hipcache.clang import bitcode
 from test_bitcode import front_end
 
 pytestmark = pytest.mark.archs(1)

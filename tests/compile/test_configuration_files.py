@@ -12,7 +12,7 @@ import pytest
 from at_once import both
 from direct_lab import Direct
 from hip import BARE, CUID, HIT, LAUNCHER, Lab, explained, in_terminal, only_19, write_files
-from hipcache.planning.driver import configuration_words
+from hipcache.clang.driver import configuration_words
 
 pytestmark = pytest.mark.archs(1)
 

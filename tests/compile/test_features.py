@@ -24,7 +24,7 @@ import os, sys
 from importlib.util import find_spec
 import hipcache
 from hipcache import cli
-from hipcache.launcher.launch import launch
+from hipcache.app.launch import launch
 
 assert hipcache.__file__.startswith(os.environ["PYTHONPATH"])
 for _ in range(2):
@@ -85,7 +85,7 @@ def test_without_the_planners_of_links_these_and_programs_pass_through(lab: Lab,
     launched = [
         sys.executable,
         "-c",
-        "import os, sys\nfrom hipcache.launcher.launch import launch\nlaunch(sys.argv[1:], os.environ)",
+        "import os, sys\nfrom hipcache.app.launch import launch\nlaunch(sys.argv[1:], os.environ)",
     ]
     link = [compile[0], "--hip-link", "-fgpu-rdc", "--offload-arch=gfx906", "-shared", "out.o", "-o", "linked.so"]
     program = [word if word != "out.o" else "compiled.so" for word in compile if word not in ("-c", "-fgpu-rdc")]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, script, settle
+from hipcache.clang import tools
 from hipcache.disk import paths
-from hipcache.planning import tools
 from hipcache.processes import observe, syscalls
 from hipcache.processes.watch import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 from hipcc_lab import SOURCE, lab, warm, words

@@ -6,9 +6,9 @@ import random
 
 import pytest
 from hip import HIT, Lab, only_15
+from hipcache.clang import bitcode
 from hipcache.inputs import bit_strings
 from hipcache.inputs.includes import scan
-from hipcache.making import bitcode
 from spelled_lab import ONE, TWO, compile_as, differ, project, write
 
 __all__ = ["project"]

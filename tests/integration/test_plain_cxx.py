@@ -12,7 +12,7 @@ import pytest
 from cmake_project import COMPILER, HIPCACHE, MODULE_PATH, Project, simple_project
 from hip import LAUNCHER, script
 from hip import statistics as statistics_of
-from hipcache.planning import assembler
+from hipcache.clang import assembler
 from hipcache.remote.helper import commands
 from hipcache.report import sums
 from hipcache.report.outcome import PASSED_THROUGH, CompileOutcome

@@ -219,7 +219,7 @@ def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Pa
     settle()
     lab.compile()
     script = (
-        "import os, sys; from hipcache.launcher.launch import launch; status = launch(sys.argv[1:], os.environ);"
+        "import os, sys; from hipcache.app.launch import launch; status = launch(sys.argv[1:], os.environ);"
         "print(*sorted({'hipcache.remote.client', 'hipcache.remote.queue', 'socket'} & set(sys.modules)));"
         "sys.exit(status)"
     )

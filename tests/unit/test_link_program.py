@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.jobs import ToolJob
+from hipcache.clang.plan import Plan, with_cuid
 from hipcache.errors import PassThrough
 from hipcache.link import program
 from hipcache.link.bundler import LinkPlan, rename_in_script
 from hipcache.link.program import Other, ProgramPlan, outputs_of, with_cuids
 from hipcache.link.wrapper import WrapperPlan
-from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.jobs import ToolJob
-from hipcache.planning.plan import Plan, with_cuid
 from recordings import parsed_or_left, text
 
 VERSIONS = pytest.mark.parametrize("clang", ["clang15", "clang19"])

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hipcache.clang import dry_run, plan
+from hipcache.clang.dry_run import DryRuns
+from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
-from hipcache.planning import dry_run, plan
-from hipcache.planning.dry_run import DryRuns
-from hipcache.planning.plan import Plan
 from recordings import PLANS, WRAPPED, text
 
 CLANGS = ("clang22", "clang23", "clang24")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import recordings
+from hipcache.clang import plan
+from hipcache.clang.jobs import split
+from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
 from hipcache.link import bundler, program
-from hipcache.planning import plan
-from hipcache.planning.jobs import split
-from hipcache.planning.plan import Plan
 from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
 
 # A plan of each kind, and what reads it.

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from hipcache.planning import colours
+from hipcache.clang import colours
 from hipcache.processes.runner import SubprocessRunner
 
 

@@ -10,18 +10,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
+from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
-from hipcache.model import Action, ActionResult, Bound, Digest, Missing, Ran
-from hipcache.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from hipcache.storage import NotedActions
-
-# The duration of the work in a record.
+    from hipcache.build.storage import NotedActions
 
 # Seconds: no work takes so long. JSON has numbers that are none: Infinity, NaN.
 _MOST = 1e9
@@ -123,11 +121,10 @@ def _unpack(action: Action, record: bytes | None) -> tuple[Mapping[str, str], Ma
         return None
 
 
-# The read sets of one compile: stored contents, each unpacked once.
-
-
 @dataclass(frozen=True)
 class ReadSets:
+    """The read sets of one compile: stored contents, each unpacked once."""
+
     shelf: Shelf
     _known: dict[str, ReadSet | None] = field(default_factory=dict)
 
@@ -147,12 +144,11 @@ class ReadSets:
         return digest
 
 
-# The store as one compile reaches it: its results and read sets, and what of them a remote is told.
-
-
 @dataclass
 class Shelves:
-    """`near`: the local store alone, of which no remote is told; `shelf`: the same with the records noted in `noted`
+    """The store as one compile reaches it: its results and read sets, and what of them a remote is told.
+
+    `near`: the local store alone, of which no remote is told; `shelf`: the same with the records noted in `noted`
     that are put and asked for, where a remote is to have them; `reads`: read sets. `note`, `refusal`: as of `Shelf`;
     `serve` takes in words what was served from elsewhere."""
 
@@ -169,7 +165,7 @@ class Shelves:
         store, actions = self.engine.store, LocalActions(self.engine.store)
         self.near = self.shelf = Shelf(actions, LocalContents(store), self.note, self.refusal, self.engine.recache)
         if self.engine.remote:
-            from hipcache.storage import NotedActions
+            from hipcache.build.storage import NotedActions
 
             self.noted = NotedActions(actions)
             self.shelf = replace(self.near, actions=self.noted)

@@ -15,10 +15,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
 from hipcache.cache.spelling import for_cuid, has_cuid
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
+from hipcache.clang.renaming import renamed
 from hipcache.disk import times
 from hipcache.inputs import outline, preprocessed, quoted, renumbering
 from hipcache.inputs.outline import Edit
@@ -26,11 +30,7 @@ from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.making.renaming import renamed
-from hipcache.model import Bound, loose_key, pass_of
 from hipcache.patterns import pattern
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, replace
 
 # States of the files to compare with: of a branch or two, and before the edit.

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hipcache.build import ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
+from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, loose_key, pass_of
 from hipcache.patterns import pattern
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:

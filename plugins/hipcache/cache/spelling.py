@@ -1,4 +1,4 @@
-"""Read sets in the spelling of one command, and in that of all (see `planning.spelling`)."""
+"""Read sets in the spelling of one command, and in that of all (see `clang.spelling`)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
+from hipcache.clang import bitcode, spelling
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.frontend import FrontEnd, pass_of
+from hipcache.clang.spelling import Spelling
 from hipcache.inputs import place
 from hipcache.inputs.readset import ReadSet, absent, by_directory, paths
 from hipcache.inputs.trace import Files
-from hipcache.making import bitcode
-from hipcache.model import Bound, pass_of
-from hipcache.planning import spelling
-from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.spelling import Spelling
 from hipcache.values import dataclass, field, replace
 
 
@@ -104,7 +103,7 @@ def _are_relative(named: set[str], spelled: Spelling) -> bool:
 # The path-independent manifest: a pass that another front ran, or that ran for another build directory: the same but
 # for how it spells its paths.
 #
-# Beside the entry under its own key, what a pass made is kept under a key for every spelling (`planning.spelling`), if
+# Beside the entry under its own key, what a pass made is kept under a key for every spelling (`clang.spelling`), if
 # no path is in it, nor anything made from one. Where a command finds nothing under its own key, it looks there; what it
 # finds it translates into its own spelling, and keeps like the entry of a pass that it has run.
 #

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config, features, native
+from hipcache.app import trial
 from hipcache.cli import Session, trial_builds
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
 from hipcache.cli.ways import check_found_by_cmake, check_platform
 from hipcache.disk import compression
 from hipcache.errors import ConfigError, HipcacheError, StoreError
-from hipcache.launcher import trial
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store

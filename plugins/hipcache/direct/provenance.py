@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hipcache import delivery
+from hipcache.build import Cache, End, Graph, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
+from hipcache.clang.command import words_of
+from hipcache.clang.dry_run import Asked, AskedToAssemble
 from hipcache.direct import surroundings
 from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.execution.session import Session
@@ -14,9 +16,6 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.model import Cache, End, Graph, Slot
-from hipcache.planning.command import words_of
-from hipcache.planning.dry_run import Asked, AskedToAssemble
 from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 

@@ -1,5 +1,5 @@
-"""Packs JSON with zlib, and unpacks what zlib has packed, up to a bound: a few kilobytes of a store can be a terabyte
-of zeros.
+"""Compression: JSON by zlib, contents by zstd (the system's library: programs of every distribution have it). What is
+unpacked has a bound: a few kilobytes of a store can be a terabyte of zeros.
 """
 
 from __future__ import annotations

@@ -25,10 +25,6 @@ from typing import TypeVar
 
 from hipcache import shared
 
-# Removes files and whole directories from an open directory, and nothing that is not in it.
-#
-# `confined` opens the directory. No link is followed, and no depth is too deep.
-
 # A directory of a lower layer of an overlay cannot be moved; each level takes a descriptor.
 _LEVELS = 64
 

@@ -1,4 +1,4 @@
-"""Paths that the kernel answers itself: processes, devices, the machine."""
+"""Paths that the kernel answers itself (processes, devices, the machine), streams, and what this user can reach."""
 
 from __future__ import annotations
 
@@ -43,8 +43,6 @@ def absolute(path: str, cwd: str) -> str:
             path = path[len(_CWD) :].lstrip("/") or "."
     return os.path.join(cwd, path)
 
-
-# What of the file system this user can reach: is a path missing for certain, may a file be read?
 
 #: As of stat(2). With any other one a compiler may say that it cannot open the file, where it would go on without it.
 MISSING = (errno.ENOENT, errno.ENOTDIR)
@@ -91,8 +89,6 @@ def why_not_missing(path: str) -> str:
         return ""
     return "now exists"
 
-
-# Files that are no regular files: those that can be read only once, or are another one for another process.
 
 # A file that is open in the process that looks for it.
 _OPEN = pattern(r"/{1,2}(?:dev/(?:fd|stdin)|proc/(?:thread-)?(?:self|\d+)/(?:task/\d+/)?fd)(?:/|$)")

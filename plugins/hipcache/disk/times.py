@@ -1,4 +1,4 @@
-"""Change times: which statuses can stand for a content at all.
+"""Change times: which statuses can stand for a content at all, and what changed since a process began.
 
 The kernel sets the change time of a file, and no program can set it back: so a file of the same status has the same
 content, if it was old enough. squashfs, erofs, FAT, images of CDs and some of FUSE have no such time and show the
@@ -80,8 +80,6 @@ class _Mounted(threading.local):
 _mounted = _Mounted()
 
 
-# What changed since a process began: such a path may be another one than the process saw.
-#
 # Nobody can set a change time back, so it tells: of a file that was written, and of a link or a directory that came to
 # its place, behind which other, older files may be.
 

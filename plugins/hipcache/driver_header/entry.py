@@ -20,12 +20,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hipcache.clang.frontend import FrontEnd
 from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.slots import places_for_files
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field, replace

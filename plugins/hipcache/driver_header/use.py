@@ -12,7 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.build import depfile
+from hipcache.build.storage import LocalActions, LocalContents
 from hipcache.cache.content import ReadSets
+from hipcache.clang import bitcode
+from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import Entry, Made
 from hipcache.driver_header.notes import Notes
@@ -26,10 +30,6 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import bitcode, depfile
-from hipcache.model import Pass
-from hipcache.planning.frontend import FrontEnd
-from hipcache.storage import LocalActions, LocalContents
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
 

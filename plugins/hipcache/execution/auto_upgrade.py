@@ -1,6 +1,6 @@
 """Would a compiler that reads a front end's bitcode change it (LLVM's AutoUpgrade)? A compile in one step never does.
 
-The compiler itself is asked: it reads the bitcode, and writes it again. An item (`making/bitcode`) that is not in
+The compiler itself is asked: it reads the bitcode, and writes it again. An item (`clang/bitcode`) that is not in
 what it wrote has been upgraded. The answers are kept for each compiler, so that only bitcode with new items starts this
 process: some 20 ms for small ones, 60 ms for a module of 400 KB.
 
@@ -14,11 +14,11 @@ import json
 import threading
 from pathlib import Path
 
+from hipcache.clang.bitcode import declared_items
+from hipcache.clang.frontend import FrontEnd
 from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.making.bitcode import declared_items
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field
 
 _NAME = "reader of bitcode"  # in messages

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache import processes
+from hipcache.build import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.disk import times
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly
-from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.values import dataclass
 
 

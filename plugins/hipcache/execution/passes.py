@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 
 from hipcache import processes
+from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran
+from hipcache.clang import bitcode, splice, units
+from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.auto_upgrade import AutoUpgrade
@@ -13,10 +16,6 @@ from hipcache.execution.front_ends import FrontEndWays
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
-from hipcache.making import bitcode, splice
-from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
-from hipcache.planning import units
-from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 

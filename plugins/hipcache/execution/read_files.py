@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from hipcache.build import Dependency, depfile
+from hipcache.clang.frontend import FrontEnd, graph_file
 from hipcache.disk.paths import absolute, is_null, is_of_kernel
 from hipcache.errors import PassThrough
 from hipcache.execution import preprocessing
@@ -14,9 +16,6 @@ from hipcache.execution.session import Session
 from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
-from hipcache.making import depfile
-from hipcache.model import Dependency
-from hipcache.planning.frontend import FrontEnd, graph_file
 
 
 def recorded(

@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hipcache.build.loop import Executor
     from hipcache.config import Config
-    from hipcache.execution import Executor
     from hipcache.execution.local import LocalProcess
     from hipcache.execution.session import Session
     from hipcache.executor.client import Executions

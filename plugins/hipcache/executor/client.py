@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hipcache.build import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
 from hipcache.errors import ConfigError
 from hipcache.execution.local import LocalProcess, places, why_nowhere_else
 from hipcache.execution.session import Session
@@ -31,7 +32,6 @@ from hipcache.executor import workers
 from hipcache.executor.workers import ExecutorAddress
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.keys import digest_bytes
-from hipcache.model import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from hipcache.remote import address
 from hipcache.remote.backend import STATUS

@@ -12,7 +12,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     FILE   f   stat:  device, inode, mode, size, modification time, change time
     MODE   m   stat:  mode
     SAME   i   stat:  device, inode
-    NUMBER o   the same, where the inode itself is in what was made (planning/units.py)
+    NUMBER o   the same, where the inode itself is in what was made (clang/units.py)
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
     PROCESSOR p  its digest (native/processor.c); the path is the root
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL

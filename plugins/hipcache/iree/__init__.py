@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hipcache.loop.kinds import Kind
+    from hipcache.app.kinds import Kind
 
 CACHES = {"observed": "hipcache.iree.observation"}
 VERBS = {"iree-check": "hipcache.iree.verb"}
@@ -22,7 +22,7 @@ _INSTALL = "pip install iree-base-compiler (in the source directory of hipcache:
 
 
 def kinds() -> tuple[Kind, ...]:
-    from hipcache.loop.kinds import Kind
+    from hipcache.app.kinds import Kind
 
     return (
         Kind(

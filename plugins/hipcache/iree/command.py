@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from hipcache.clang.command import Command, no_hint
+from hipcache.clang.responses import expand
 from hipcache.config import Config
 from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough, Refused, nearest
 from hipcache.inputs.keys import digest_bytes
 from hipcache.patterns import pattern
-from hipcache.planning.command import Command, no_hint
-from hipcache.planning.responses import expand
 
 # IREE's two targets for AMD GPUs are not each other: what a command says and IREE would silently make otherwise.
 #

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from hipcache.build import ActionResult, Bound, Held, Missing, Ran, Trace
 from hipcache.cache.content import ContentCache
 from hipcache.disk.paths import is_of_kernel
 from hipcache.execution.local import said
@@ -24,7 +25,6 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable
-from hipcache.model import ActionResult, Bound, Held, Missing, Ran, Trace
 from hipcache.processes.runner import Traced
 from hipcache.values import dataclass
 

@@ -10,6 +10,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hipcache.build import Action, ActionOutput, Cache, Delivery, Graph, Inputs, Policy, Ran, Step, Unit
+from hipcache.clang import answers, tools
+from hipcache.clang.answers import VOLATILE
 from hipcache.direct import variables
 from hipcache.disk.paths import absolute, is_of_kernel
 from hipcache.engine import Engine
@@ -20,11 +23,8 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.memos import Memos
 from hipcache.iree import observation
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
-from hipcache.model import Action, ActionOutput, Cache, Delivery, Graph, Inputs, Policy, Ran, Step, Unit
 from hipcache.patterns import pattern
 from hipcache.planners import Planned
-from hipcache.planning import answers, tools
-from hipcache.planning.answers import VOLATILE
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced

@@ -1,4 +1,4 @@
-"""The plan of a link with relocatable device code (--hip-link -fgpu-rdc): text of `-###` -> jobs -> their shape.
+"""Links with relocatable device code (--hip-link -fgpu-rdc) by clang-offload-bundler: from `-###` to the graph.
 
     for each object:        clang-offload-bundler -unbundle  -> host object, device bitcode of each arch
     for each library, arch: clang-offload-bundler -unbundle  -> an archive of that arch's bitcode
@@ -19,16 +19,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
+from hipcache.clang import jobs
+from hipcache.clang.jobs import ToolJob, inputs, known_link, split, value_after
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly, linked
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
-from hipcache.model import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.patterns import pattern
-from hipcache.planning import jobs
-from hipcache.planning.jobs import ToolJob, inputs, known_link, split, value_after
 from hipcache.values import dataclass
 
 # Before the words of the user, among which a `--` may end the options.
@@ -238,15 +238,10 @@ def _key(session: Session, one: Unbundle) -> str:
     return make_key("unbundling", inputs).digest
 
 
-# A link that the driver plans with clang-offload-bundler: one action per job of the plan.
-#
-# The bundler unbundles the objects, lld links each arch, and the bundler, llvm-mc and the host linker make the program.
-# Only device links are stored. All other jobs run every time, unchanged, because the host linker decides what the
-# program is.
-
-
 def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
-    """`sources`: of temporary files that exist already. Raises PassThrough if an input cannot be read."""
+    """One action per job of the plan. Only device links are stored. All other jobs run every time, unchanged, because
+    the host linker decides what the program is. `sources`: of temporary files that exist already. Raises PassThrough if
+    an input cannot be read."""
     made: dict[str, ActionOutput] = {}
     unbundles = list(_unbundles(session, plan, made))
     links = [_device_link(session, plan, one, sources, made) for one in plan.devices]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.build import Graph
+from hipcache.clang import colours, driver, tools
+from hipcache.clang.command import Command
+from hipcache.clang.driver_options import why_passed_through_in_link
+from hipcache.clang.jobs import ToolJob, value_after
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
 from hipcache.link import bundler, steps, wrapper
 from hipcache.link.bundler import LinkPlan
 from hipcache.link.wrapper import WrapperPlan
-from hipcache.model import Graph
 from hipcache.planners import Planned, refuse_script
-from hipcache.planning import colours, driver, tools
-from hipcache.planning.command import Command
-from hipcache.planning.driver_options import why_passed_through_in_link
-from hipcache.planning.jobs import ToolJob, value_after
 from hipcache.processes.runner import Runner
 
 

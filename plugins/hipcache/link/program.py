@@ -1,4 +1,4 @@
-"""The plan of a program that one command compiles and links: text of `-###` -> jobs -> their shape.
+"""A program that one command compiles and links: text of `-###` -> jobs -> their shape -> two graphs.
 
     for each HIP source:    the jobs of a compile (`plan`), whose output is a temporary object
         for each arch and library that -L and -l name:
@@ -24,6 +24,15 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
+from hipcache.clang import colours, driver, dry_run
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.command import Command, is_relocatable
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.driver_options import Side, chooses_cuid, why_passed_through_in_program
+from hipcache.clang.dry_run import DryRuns, is_wrapper
+from hipcache.clang.jobs import ToolJob, clang_version, split, value_after
+from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
@@ -32,18 +41,9 @@ from hipcache.link.bundler import LinkPlan, Unbundle, unbundle
 from hipcache.link.planner import ask_anew
 from hipcache.link.steps import CODE
 from hipcache.link.wrapper import WrapperPlan
-from hipcache.model import Action, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.planners import Ends, Planned, refuse_script
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
-from hipcache.planning import colours, driver, dry_run
-from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.command import Command, is_relocatable
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.driver_options import Side, chooses_cuid, why_passed_through_in_program
-from hipcache.planning.dry_run import DryRuns, is_wrapper
-from hipcache.planning.jobs import ToolJob, clang_version, split, value_after
-from hipcache.planning.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, replace
 
@@ -213,20 +213,16 @@ def with_cuids(found: ProgramPlan, cuid_of: Mapping[str, str]) -> ProgramPlan:
     return replace(found, compiles=tuple(compiles), link=link)
 
 
-# A program that one command compiles and links: two graphs, one after the other.
-#
-# Each source is a separate compile into a directory of hipcache's; relocatable device code is linked as in `link`. The
-# host link runs every time, as in the driver's plan.
-#
-# One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver,
-# the dependency files exist when the link begins, however it ends.
-
 # More than a source has passes.
 _TURNS = 1000
 
 
 def plan(session: Session, columns: int | None) -> Planned:
-    """A compile for each source, and then the link."""
+    """A graph with a compile for each source, into a directory of hipcache's, and then one of the link.
+
+    One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver,
+    the dependency files exist when the link begins, however it ends.
+    """
     refuse_script(session, "links")
     program = _plan(session, columns)
     for library in program.libraries:

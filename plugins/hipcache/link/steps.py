@@ -12,11 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hipcache import delivery
-from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
-from hipcache.execution.local import place, said
-from hipcache.execution.session import Session
-from hipcache.model import (
+from hipcache.build import (
     EACH_TIME,
     Action,
     ActionOutput,
@@ -29,9 +25,13 @@ from hipcache.model import (
     Step,
     Unit,
     Word,
+    delivery,
 )
+from hipcache.clang.jobs import ToolJob, value_after
+from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
+from hipcache.execution.local import place, said
+from hipcache.execution.session import Session
 from hipcache.patterns import pattern
-from hipcache.planning.jobs import ToolJob, value_after
 from hipcache.processes import decode
 from hipcache.report.outcome import LINK
 

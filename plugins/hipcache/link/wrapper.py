@@ -17,6 +17,12 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 
+from hipcache.build import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
+from hipcache.clang import colours, driver, jobs, splice, tools
+from hipcache.clang.cc1 import REFUSED_LLVM
+from hipcache.clang.dry_run import is_wrapper
+from hipcache.clang.jobs import COUNTING, ToolJob, clang_version, known_link, split
+from hipcache.clang.splice import UnknownObject
 from hipcache.errors import PassThrough
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
@@ -24,14 +30,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.link import steps
 from hipcache.link.images import HIP, Embedded, UnknownFile, archive, read_images
 from hipcache.link.steps import CODE
-from hipcache.making import splice
-from hipcache.making.splice import UnknownObject
-from hipcache.model import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
 from hipcache.patterns import pattern
-from hipcache.planning import colours, driver, jobs, tools
-from hipcache.planning.cc1 import REFUSED_LLVM
-from hipcache.planning.dry_run import is_wrapper
-from hipcache.planning.jobs import COUNTING, ToolJob, clang_version, known_link, split
 from hipcache.values import dataclass
 
 # Those that were tried. (Debian has no 20.)
@@ -171,8 +170,6 @@ def _check_llvm(option: str) -> None:
     if COUNTING.search(option):
         raise PassThrough("linker_option", f"-mllvm {option}, which may count across all architectures")
 
-
-# The inputs with device code.
 
 # From LLVM 24 on the processor stands in it, as in "amdgpu9.0a".
 _TRIPLE = pattern(r"(amdgcn|amdgpu[0-9a-f.]*)-amd-amdhsa$")
@@ -361,8 +358,6 @@ def _bundler(said: str, codes: Mapping[str, str]) -> list[str]:
     return [*words, f"-output={_BUNDLE}"]
 
 
-# The last action of a link by the new offload driver: the program, with the code objects that are there.
-
 # Begins the names of a device link's inputs. What is said of them names no file of the user's.
 INPUT = "hipcache-input-"
 
@@ -400,16 +395,14 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], columns
     return steps.run_command(session, [*words, *command.argv[1:]], plan.messages)
 
 
-# A link with the new offload driver: its device links, and then the program.
-#
-# clang-linker-wrapper runs each device link, with inputs that contain only that arch's images (`embedded`), a host
-# linker that does nothing, and a path for clang to write the code object to. Then the user's own command runs with the
-# code objects: the wrapper bundles, registers and links them as it would its own.
-
-
 def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
-    """The device link of each arch, keyed with the images that go in, and the link. `sources`: of temporary objects.
-    Raises PassThrough."""
+    """The device link of each arch, keyed with the images that go in, and the link.
+
+    clang-linker-wrapper runs each device link, with inputs that contain only that arch's images, a host linker that
+    does nothing, and a path for clang to write the code object to. Then the user's own command runs with the code
+    objects: the wrapper bundles, registers and links them as it would its own. `sources`: of temporary objects. Raises
+    PassThrough.
+    """
     for word in plan.options:
         named = jobs.value_of(word)
         if named and session.files.exists(

@@ -12,17 +12,16 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
-from hipcache import delivery
+from hipcache.build import End, delivery, ended
+from hipcache.clang import driver
+from hipcache.clang.cc1 import Role
+from hipcache.clang.command import messages_file
+from hipcache.clang.jobs import split
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
 from hipcache.execution.session import Session
-from hipcache.model import End, ended
 from hipcache.patterns import pattern
 from hipcache.planners.source import SourceGraph, dependency_rules
-from hipcache.planning import driver
-from hipcache.planning.cc1 import Role
-from hipcache.planning.command import messages_file
-from hipcache.planning.jobs import split
 
 # A word with such a path (see `disk/paths`).
 _OF_KERNEL = pattern(rb"/dev/(?!shm/)|/proc/|/dev/shm/.*\.\.")

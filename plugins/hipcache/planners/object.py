@@ -7,18 +7,19 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from hipcache.build import Bound
 from hipcache.cache.manifest import NEVER
+from hipcache.clang import dry_run
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import make_cuid, options, project_name
+from hipcache.clang.dry_run import Asked
+from hipcache.clang.frontend import Pass, pass_of
+from hipcache.clang.plan import Plan, with_cuid
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
-from hipcache.model import Bound, Pass, pass_of
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
-from hipcache.planning import dry_run
-from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import make_cuid, options, project_name
-from hipcache.planning.dry_run import Asked
-from hipcache.planning.plan import Plan, with_cuid
 from hipcache.processes.slots import Slots
 from hipcache.report.outcome import FAILED
 from hipcache.values import replace

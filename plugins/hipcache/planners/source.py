@@ -1,6 +1,6 @@
 """From a HIP source to the outputs of its compile: an object, or another end of the driver's plan.
 
-    the code of each arch (`device_code`)    -> bundle --\
+    the code of each arch (`DeviceCode`)     -> bundle --\\
     host pass, with a placeholder for the fat binary -----+-> splice -> object
 
 If the host output is bitcode or assembly, the host pass runs last and takes the fat binary itself. If each pass has its
@@ -9,18 +9,12 @@ own output, these are delivered unchanged.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hipcache import delivery
-from hipcache.execution.session import Session
-from hipcache.inputs.keys import make_key
-from hipcache.making import splice
-from hipcache.model import (
-    BITCODE,
+from hipcache.build import (
     EACH_TIME,
-    NEUTRAL,
-    OUTPUT,
     Action,
     ActionOutput,
     Cache,
@@ -33,7 +27,6 @@ from hipcache.model import (
     Inputs,
     Literal,
     Lost,
-    Pass,
     Policy,
     Process,
     Ran,
@@ -43,14 +36,19 @@ from hipcache.model import (
     Step,
     Unit,
     Word,
+    depfile,
 )
+from hipcache.clang import plan, splice, units
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
+from hipcache.clang.plan import Plan
+from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
+from hipcache.disk.paths import is_stream
+from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
+from hipcache.inputs.keys import make_key
 from hipcache.patterns import pattern
-from hipcache.planning import plan, units
-from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.plan import Plan
-from hipcache.planning.units import DeviceUnit, ObjectUnit, Units
 from hipcache.report.outcome import HOST
 from hipcache.values import dataclass
 
@@ -255,7 +253,7 @@ class DeviceCode:
 
 def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
     """The object of a back end with another CUID, with this CUID patched in."""
-    from hipcache.making import bitcode
+    from hipcache.clang import bitcode
 
     held = inputs.of(name)
     made = held.read()
@@ -469,8 +467,19 @@ def graph(source: SourceGraph) -> Graph:
 
 def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[DependencyRule, ...]:
     """The dependency file, if requested: the union over all passes, the host's first. Clang's own file lists only the
-    headers of the last source's host pass."""
+    headers of the last source's host pass. Raises PassThrough."""
     slots = [
         slot for one in reversed(sources) for slot in ((one.slots[-1], *one.slots[:-1]) if one.plan.host else one.slots)
     ]
-    return delivery.rules_of(sources[-1].plan, tuple(slots), session.command.path)
+    last = sources[-1].plan
+    options = [option for option in last.first.options if option.role is Role.DEPENDENCIES]
+    name = last.dependency_file
+    if not name:
+        return ()
+    whole = session.command.path(name)
+    if name == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
+        raise PassThrough("standard_streams", f"-MF {name}")  # a rule for each pass
+    targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
+    everything = any(option.role is Role.DEPENDENCY_STYLE for option in last.first.options)
+    phony = any(option.name == "-MP" for option in options)
+    return (DependencyRule(whole, tuple(targets), tuple(slots), everything, phony, last.clang),)

@@ -1,4 +1,4 @@
-"""Processes that are started, limited in number, and watched."""
+"""Processes that are started, limited in number, and watched; what they say, and the table of those that run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from hipcache.values import dataclass
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-# The text of what a compiler says: bytes of its own choice, whatever the locale. Users of all locales share the
-# records with it.
-
-
 def decode(said: bytes) -> str:
+    """The text of what a compiler says: bytes of its own choice, whatever the locale. Users of all locales share the
+    records with it."""
     return said.decode("utf-8", "surrogateescape")
 
 
@@ -25,12 +23,9 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-# The processes that run (proc(5)).
-
-
 @dataclass(frozen=True)
 class RunningProcess:
-    """A line of /proc/PID/stat. `started`: in ticks since the system began."""
+    """A line of /proc/PID/stat (proc(5)). `started`: in ticks since the system began."""
 
     number: int
     name: str

@@ -5,9 +5,8 @@
     s3://BUCKET[/PREFIX]           objects of the same names; gs://, az://CONTAINER
 
 What follows a `?`, with `&` between two: `read-only` or `write-only`; files: `token-file` (a bearer token),
-`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint`: where a
-cloud's protocol is spoken, if not at the cloud's own place;
-`timeout`: seconds that an answer may take (1).
+`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint`: where a cloud's protocol is
+spoken, if not at the cloud's own place; `timeout`: seconds that an answer may take (1).
 A secret has no place in an address: it would be seen in lists of processes and in logs.
 """
 

@@ -1,4 +1,4 @@
-"""What each protocol of a remote can do: results by the digest of an action, contents by their own.
+"""What each protocol of a remote can do (results by the digest of an action, contents by their own), and what it shows.
 
 Each method goes out once for all that it is asked (as the protocol allows: in one batch, or many at once), and raises
 RemoteError where the remote is at fault. Nothing that comes back is checked here, but for its size.

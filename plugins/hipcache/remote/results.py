@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hipcache.cache import ResultCache
+from hipcache.build import ActionResult, Bound, Missing, Ran
+from hipcache.build.results import ResultCache
+from hipcache.build.storage import NotedActions
 from hipcache.cache.content import Shelves
-from hipcache.model import ActionResult, Bound, Missing, Ran
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST
-from hipcache.storage import NotedActions
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:

@@ -19,23 +19,23 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import __version__
+from hipcache.app import kinds
+from hipcache.app.world import world_of
+from hipcache.build import Bound, Inputs, Process, Ran, Step
+from hipcache.build.loop import Executor, build
+from hipcache.clang import dry_run, plan, wrapper
+from hipcache.clang.cc1 import Role
+from hipcache.clang.command import Command
+from hipcache.clang.driver_options import SEPARATE, chooses_cuid
+from hipcache.clang.frontend import Pass
+from hipcache.clang.plan import Plan
 from hipcache.disk.confined import Confined
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.execution import Executor
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
-from hipcache.loop import kinds
-from hipcache.loop.build import build
-from hipcache.loop.world import world_of
-from hipcache.model import Bound, Inputs, Pass, Process, Ran, Step
 from hipcache.planners import source
 from hipcache.planners.object import ask
-from hipcache.planning import dry_run, plan, wrapper
-from hipcache.planning.cc1 import Role
-from hipcache.planning.command import Command
-from hipcache.planning.driver_options import SEPARATE, chooses_cuid
-from hipcache.planning.plan import Plan
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.store.layout import random_name
 from hipcache.values import dataclass, replace

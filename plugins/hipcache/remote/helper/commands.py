@@ -17,9 +17,9 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO
 
+from hipcache.clang import tools
+from hipcache.clang.assembler import WORTH
 from hipcache.errors import HipcacheError
-from hipcache.planning import tools
-from hipcache.planning.assembler import WORTH
 from hipcache.remote import invocation
 from hipcache.values import dataclass
 
@@ -101,7 +101,7 @@ def is_plain(argv: Sequence[str]) -> bool:
 
 
 def _assembles_for_gpu(words: Sequence[str]) -> bool:
-    """Perhaps (`planning/assembler` knows), and is it worth it?"""
+    """Perhaps (`clang/assembler` knows), and is it worth it?"""
     return (
         any(word.startswith(_GPU) for word in words)
         and any(word in _ASSEMBLER or word.endswith(".s") for word in words)
