@@ -24,7 +24,7 @@ from hipcache.report.history import History, Record
 from hipcache.settings import NO_EXECUTOR
 from hipcache.store import Store
 from hipcache.store.layout import HISTORY
-from hipcache.store.opening import open_store
+from hipcache.store.local import open_store
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.values import dataclass
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from hipcache.clang import driver, plan, tools, wrapper
 from hipcache.clang.cc1 import Role
+from hipcache.clang.command import expand
 from hipcache.clang.plan import Plan
-from hipcache.clang.responses import expand
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.inputs.identity import Identities

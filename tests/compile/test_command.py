@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hipcache.clang.command import Command, compiles_and_links, is_hip, parse
+from hipcache.clang.command import Command, compiles_and_links, expand, is_hip, parse, tokenize
 from hipcache.clang.driver_options import SEPARATE
-from hipcache.clang.responses import expand, tokenize
 from hipcache.errors import PassThrough
 from hipcache.report.outcome import REASONS
 

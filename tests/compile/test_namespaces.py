@@ -12,8 +12,7 @@ from hip import HIT, MISS, only_19
 from hipcache import config
 from hipcache.cli import run as run_cli
 from hipcache.errors import ConfigError
-from hipcache.store.local import LocalStore
-from hipcache.store.opening import open_store
+from hipcache.store.local import LocalStore, open_store
 from hipcache.store.seal import Seal
 
 __all__ = ["direct"]

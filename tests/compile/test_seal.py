@@ -16,8 +16,7 @@ from hipcache.config import Config
 from hipcache.errors import StoreError
 from hipcache.store import seal
 from hipcache.store.layout import action_name
-from hipcache.store.local import LocalStore
-from hipcache.store.opening import open_store
+from hipcache.store.local import LocalStore, open_store
 from hipcache.store.seal import Seal
 from hipcache.verify import entries
 from test_direct_library import SIZES

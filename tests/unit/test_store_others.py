@@ -18,8 +18,7 @@ from hipcache.disk import locks
 from hipcache.report import conditions, notices, statistics
 from hipcache.report.outcome import CompileOutcome
 from hipcache.settings_files import STORE
-from hipcache.store.local import LocalStore
-from hipcache.store.opening import open_store
+from hipcache.store.local import LocalStore, open_store
 from store_users import CONTENT, GROUP, KEY, OTHER, OWNER, Locker, as_user, fill, root
 
 __all__ = ["root"]

@@ -11,10 +11,9 @@ from pathlib import Path
 from hipcache.clang import answers, cuid, tools
 from hipcache.clang.answers import Answer
 from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
-from hipcache.clang.command import Command, messages_file
+from hipcache.clang.command import Command, messages_file, tokenize
 from hipcache.clang.driver_options import ARCHS, chooses_cuid, refuse_options
 from hipcache.clang.jobs import split
-from hipcache.clang.responses import tokenize
 from hipcache.disk.paths import is_stream, names_stream
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, in_words

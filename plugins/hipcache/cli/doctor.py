@@ -17,7 +17,7 @@ from hipcache.disk import compression
 from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
-from hipcache.store.opening import open_store
+from hipcache.store.local import open_store
 from hipcache.values import replace
 
 SUMMARY = "check compiler, HIP, device libraries, store and settings"

@@ -10,8 +10,7 @@ from hipcache.cli import Session, carrying, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
-from hipcache.store.local import LocalStore
-from hipcache.store.opening import open_store
+from hipcache.store.local import LocalStore, open_store
 
 SUMMARY = "write the store's entries to one file, to import elsewhere"
 

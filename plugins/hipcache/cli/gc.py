@@ -15,8 +15,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.report import notices
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
-from hipcache.store.local import LocalStore
-from hipcache.store.opening import is_there, open_to_write
+from hipcache.store.local import LocalStore, is_there, open_to_write
 
 SUMMARY = "remove the least recently used entries"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

@@ -9,7 +9,7 @@ from hipcache import config
 from hipcache.cli import Session, carrying
 from hipcache.cli.carrying import DAMAGED, LEFT, NEW, THERE
 from hipcache.cli.screen import ProgressLine, plural
-from hipcache.store.opening import open_to_write
+from hipcache.store.local import open_to_write
 
 SUMMARY = "add the entries of an exported file to the store"
 

@@ -19,7 +19,7 @@ from hipcache.errors import HipcacheError, StoreError
 from hipcache.report import build, builds, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets
-from hipcache.store.opening import open_store
+from hipcache.store.local import open_store
 
 SUMMARY = "write a report of a build: architectures, targets, timeline, causes of misses"
 _DAY = 24 * 3600

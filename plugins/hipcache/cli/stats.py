@@ -13,7 +13,7 @@ from hipcache.cli.store_kinds import kinds
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.report import conditions, interval, logged, statistics
 from hipcache.store import StoreSize
-from hipcache.store.opening import open_store
+from hipcache.store.local import open_store
 
 # Of --stats-log: the file that the settings name.
 _SET = Path()

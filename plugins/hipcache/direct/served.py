@@ -12,7 +12,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import HIT
-from hipcache.store.opening import open_store
+from hipcache.store.local import open_store
 from hipcache.values import replace
 
 

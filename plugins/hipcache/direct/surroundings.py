@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from hipcache.clang import tools
 from hipcache.clang.cc1 import Role
-from hipcache.clang.command import Command, Unwrapped
+from hipcache.clang.command import Command, Unwrapped, expand
 from hipcache.clang.driver import why_unknown
 from hipcache.clang.dry_run import Asked, AskedToAssemble
-from hipcache.clang.responses import expand
 from hipcache.direct import variables
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session

@@ -11,7 +11,7 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreFull
 from hipcache.processes.runner import NO_STDIN, Completed, Runner, Traced
-from hipcache.store import space
+from hipcache.store import faults
 from hipcache.values import dataclass, field
 
 # The wall clock may fall behind the monotonic one so far in a pass: less than a tick of file times, more than what
@@ -140,8 +140,8 @@ class Jobs:
     def ended_well(self, name: str, done: Completed) -> Completed:
         """Raises as `run`; StoreFull if the disk has no room for what the job writes."""
         if done.status != 0 and self._workdir is not None:
-            lacking = space.lacking(str(self._workdir))
-            if lacking or space.tells_of_full_disk(done.stderr):
+            lacking = faults.lacking(str(self._workdir))
+            if lacking or faults.tells_of_full_disk(done.stderr):
                 raise StoreFull(f"{name} had no room in '{self._workdir.parent}'{lacking and f': {lacking}'}")
         if done.status != 0:
             raise JobFailed(name, done.status, b"" if done.stdout else done.stderr)

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from hipcache.clang.command import Command, no_hint
-from hipcache.clang.responses import expand
+from hipcache.clang.command import Command, expand, no_hint
 from hipcache.config import Config
 from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough, Refused, nearest

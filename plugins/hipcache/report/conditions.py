@@ -16,7 +16,7 @@ from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.settings import NO_EXECUTOR
-from hipcache.store import access, seal, space
+from hipcache.store import access, faults, seal
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
 from hipcache.values import dataclass
@@ -124,7 +124,7 @@ def of_store(settings: Config) -> Iterator[Condition]:
         return
     layout = Layout(settings.dir)
     for path in (layout.tmp, layout.blobs, layout.actions):  # each may be on another disk
-        lacking = space.lacking(path)
+        lacking = faults.lacking(path)
         if lacking:
             yield full(settings, f"the disk of store '{place}' is full: {lacking} in '{path}'")
             return
@@ -156,7 +156,7 @@ def of_new_store(settings: Config) -> Iterator[Condition]:
 
 
 def full(settings: Config, message: str) -> Condition:
-    return Condition("store_full", message, HINTS[space.ERRORS[0]], os.fspath(settings.dir))
+    return Condition("store_full", message, HINTS[faults.ERRORS[0]], os.fspath(settings.dir))
 
 
 def locked(settings: Config, seconds: float) -> Condition:

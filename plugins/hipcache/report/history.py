@@ -20,8 +20,7 @@ from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.keys import digest_bytes
 from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
 from hipcache.store.layout import HISTORY
-from hipcache.store.local import LocalStore
-from hipcache.store.notes import Notes
+from hipcache.store.local import LocalStore, Notes
 from hipcache.values import asdict, dataclass, replace
 
 _FORMAT = 1
@@ -67,7 +66,7 @@ class Record:
 
 
 class History:
-    """The records among the notes of a store (`store/notes.py`)."""
+    """The records among the notes of a store (`store/local.py`)."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes

@@ -1,14 +1,52 @@
-"""The errors of the operating system, in words that say what to do about them."""
+"""The faults of a store's disk: too little space, and errors of the operating system, in words that say what to do.
+
+Space is checked before the work begins, so that no work is done for nothing.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from hipcache.errors import StoreError, StoreFull
-from hipcache.store import space
+
+# Less than this is "full": a compile's intermediate files take some megabytes, and a dozen files.
+FLOOR_BYTES = 4 << 20
+FLOOR_FILES = 16
+# The errors of the operating system, and the words of a compiler that passes them on.
+ERRORS = (errno.ENOSPC, errno.EDQUOT)
+_WORDS = tuple(os.strerror(error).encode() for error in ERRORS)
+
+
+def lacking(path: str) -> str:
+    """The shortage on the disk of `path`, or of the nearest directory above it that is there: "3.1 MiB are left" or "5
+    files can still be made"; empty if there is enough, or nobody can know."""
+    while True:
+        try:
+            disk = os.statvfs(path)
+            break
+        except FileNotFoundError:
+            if path == os.path.dirname(path):
+                return ""
+            path = os.path.dirname(path)
+        except OSError:
+            return ""
+    blocks, files = (disk.f_bfree, disk.f_ffree) if os.geteuid() == 0 else (disk.f_bavail, disk.f_favail)
+    left = blocks * disk.f_frsize
+    if disk.f_blocks and left < FLOOR_BYTES:  # some network file systems know no sizes
+        return f"{left / (1 << 20):.1f} MiB are left"
+    if disk.f_files and files < FLOOR_FILES:  # btrfs has no limit for files
+        return f"{files} files can still be made"
+    return ""
+
+
+def tells_of_full_disk(text: bytes) -> bool:
+    """Has a program failed for want of room? A quota shows in no other way."""
+    return any(words in text for words in _WORDS)
+
 
 HINTS: Mapping[int, str] = {
     errno.ENOSPC: "free some space, lower HIPCACHE_MAX_SIZE, or set HIPCACHE_DIR to a directory on another disk",
@@ -34,7 +72,7 @@ def as_store_error(verb: str, path: str, hints: Mapping[int, str] = HINTS) -> It
             path = _in_the_way(error.filename) or _in_the_way(path) or path
         why = error.strerror or str(error)
         # A full disk below a path outside the store is the compiler's to tell.
-        kind = StoreFull if hints is HINTS and error.errno in space.ERRORS else StoreError
+        kind = StoreFull if hints is HINTS and error.errno in ERRORS else StoreError
         raise kind(f"cannot {verb} '{path}': {why}", hints.get(error.errno or 0, "")) from error
 
 

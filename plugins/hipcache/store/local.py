@@ -1,43 +1,110 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
 What lies where, and why, is in layout.py; entries.py puts, reads and removes files; work.py keeps the processes out of
-each other's way, ledger.py and upkeep.py the store within its limit; scratch.py holds what is not finished; notes.py
-what is small and can be lost; output.py writes into the build tree. All of them reach the disk through `confined`.
+each other's way, ledger.py and upkeep.py the store within its limit; scratch.py holds what is not finished;
+output.py writes into the build tree. All of them reach the disk through `confined`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from hipcache import native
+from hipcache.config import Config
 from hipcache.disk import compression
-from hipcache.disk.confined import MOST_BLOB, MOST_RECORD, Confined
+from hipcache.disk.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
-from hipcache.store import StoreSize, output
+from hipcache.errors import StoreError
+from hipcache.store import StoreSize, access, output, seal
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
     TMP,
+    USE_STEP,
     DamagedEntry,
     action_name,
     blob_name,
     charge,
     digests,
     is_sealed,
+    last_use,
     pack_action,
     read_all,
     unpack_action,
 )
-from hipcache.store.notes import Notes
 from hipcache.store.packs import Table, is_packed
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
 from hipcache.values import dataclass, field
+
+
+class Notes:
+    """Small files below one directory of the store that only cost speed or an explanation when they are lost (tools/,
+    history/). They count towards the limit as all entries do, and are evicted with them. `put` writes one, and raises
+    StoreError."""
+
+    def __init__(self, directory: str, entries: Entries, put: Callable[[str, bytes], None], now: Callable[[], float]):
+        self._directory = directory
+        self._entries = entries
+        self._put = put
+        self._now = now
+
+    def get(self, name: str) -> bytes | None:
+        with self._entries.opened(self._name(name), MOST_NOTE) as fd:
+            return None if fd is None else read_all(fd)
+        return None
+
+    def use(self, name: str) -> None:
+        """Note that it is of use, so that it stays in the store."""
+        with suppress(OSError):
+            if abs(self._now() - self._entries.confined.status(self._name(name)).st_mtime) >= USE_STEP:
+                self._entries.touch(self._name(name))
+
+    def put(self, name: str, content: bytes, *, when: float | None = None) -> bool:
+        """`when`: its modification time. False if it cannot be kept."""
+        if self._entries.read_only or len(content) > MOST_NOTE:
+            return False
+        try:
+            self._put(self._name(name), content)
+            if when is not None:
+                self._entries.confined.touch(self._name(name), int(when * 1e9))
+        except (StoreError, OSError):
+            return False
+        return True
+
+    def remove(self, name: str) -> None:
+        with suppress(OSError):
+            if not self._entries.read_only:
+                self._entries.remove(self._name(name))
+
+    def listing(self, name: str = "") -> list[tuple[int, str]]:
+        """(last use, name below this directory) of each file there."""
+        now = self._now()
+        return [
+            (last_use(one.st_mtime_ns, now), f"{name}/{last}".lstrip("/"))
+            for last, one in self._listing(name)
+            if stat.S_ISREG(one.st_mode)
+        ]
+
+    def directories(self) -> list[str]:
+        return [last for last, one in self._listing("") if stat.S_ISDIR(one.st_mode)]
+
+    def _listing(self, name: str) -> list[tuple[str, os.stat_result]]:
+        try:
+            return self._entries.confined.listing(self._name(name) if name else self._directory)
+        except OSError:
+            return []
+
+    def _name(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
 
 # The use of a blob that is opened, and not copied, is noted once in so many seconds.
 _NOTED = 3600
@@ -328,3 +395,36 @@ class Puts:
         if self.upkeep.is_due(book, self.max_bytes):
             with suppress(OSError):
                 self.upkeep.run(self.max_bytes)
+
+
+def is_there(config: Config) -> bool:
+    """Has anything ever been stored where the settings say?"""
+    try:
+        os.stat(Confined(config.dir).base)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # whoever opens it says what is wrong
+    return True
+
+
+def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
+    """Read-only if that is asked for, here or in the settings, or if this user may not write it. Raises StoreError."""
+    read_only = read_only or config.readonly or access.why_not_writable(Confined(config.dir)) is not None
+    sealed = seal.read(config.key).within(config.namespace)
+    return LocalStore(
+        config.dir, max_bytes=config.max_size, read_only=read_only, umask=config.umask, seal=sealed, packs=config.packs
+    )
+
+
+def open_to_write(config: Config) -> LocalStore:
+    """Raises StoreError, also if this user may not write it."""
+    refused = None if config.readonly else access.why_not_writable(Confined(config.dir))
+    if refused:
+        raise StoreError(
+            f"store '{config.dir}' cannot be written: {refused.strerror}",
+            "run this where its file system is mounted to be written"
+            if refused.errno == errno.EROFS
+            else "correct its owner and permissions, or run this as its owner",
+        )
+    return open_store(config)

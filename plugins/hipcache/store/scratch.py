@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hipcache.disk import locks
 from hipcache.disk.confined import MOST_BLOB, Confined, is_strange
-from hipcache.store import space
+from hipcache.store import faults
 from hipcache.store.layout import TMP, random_name
 
 # A leftover must be this old: between the creation of a file and its lock it looks dead.
@@ -38,7 +38,7 @@ def mark_alive(fd: int) -> None:
 def work_directory(make: Callable[[str], None], confined: Confined) -> Iterator[Path]:
     """A directory, made by `make` under its name in the store, that is removed at the end. Raises OSError if it cannot
     be made, also if the disk has no room for its content."""
-    lacking = space.lacking(confined.path(TMP))
+    lacking = faults.lacking(confined.path(TMP))
     if lacking:
         raise OSError(errno.ENOSPC, f"the disk is full: {lacking}", confined.path(TMP))
     name = f"{TMP}/work-{random_name()}"

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from hipcache.disk import locks
 from hipcache.disk.confined import MOST_STATISTICS, Confined
-from hipcache.store import scratch, space
+from hipcache.store import faults, scratch
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
@@ -56,7 +56,7 @@ SWEEP_SECONDS = 3600
 BATCH = 64
 _DIRECTORIES = (ACTIONS, BLOBS, PACKS, HISTORY, TOOLS)
 # Errors where a directory cannot be moved, and what is in it can be removed.
-_FIXED = (errno.EXDEV, errno.EBUSY, *space.ERRORS)
+_FIXED = (errno.EXDEV, errno.EBUSY, *faults.ERRORS)
 
 
 class Entry(NamedTuple):

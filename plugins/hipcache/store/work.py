@@ -9,7 +9,7 @@ from pathlib import Path
 from hipcache.disk import locks
 from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
-from hipcache.store import access, scratch, space
+from hipcache.store import access, faults, scratch
 from hipcache.store.entries import Entries
 from hipcache.store.faults import as_store_error
 from hipcache.store.layout import LOCKS, TMP, make
@@ -64,7 +64,7 @@ class Work:
             try:
                 make(store)
             except OSError as error:
-                if error.errno not in space.ERRORS:  # upkeep is what makes room
+                if error.errno not in faults.ERRORS:  # upkeep is what makes room
                     raise
             yield
 

@@ -17,8 +17,7 @@ from hipcache.config import Config
 from hipcache.engine import open_engine
 from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
-from hipcache.store.local import LocalStore
-from hipcache.store.opening import is_there, open_store
+from hipcache.store.local import LocalStore, is_there, open_store
 from hipcache.values import replace
 from hipcache.verify import comparison, entries
 from hipcache.verify.comparison import ENDS, NOT_COMPARED, NOT_STORED, Compared

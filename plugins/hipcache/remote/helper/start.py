@@ -68,7 +68,7 @@ def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: 
     from hipcache.remote.helper.compilers import Compilers
     from hipcache.remote.helper.origins import Whence
     from hipcache.remote.helper.process import Helper
-    from hipcache.store.opening import open_store
+    from hipcache.store.local import open_store
 
     gc.freeze()
     gc.enable()
