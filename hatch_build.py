@@ -148,7 +148,10 @@ class LauncherHook(BuildHookInterface[Any]):
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> list[str]:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works; gives the
         latter."""
-        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0"}  # report/statistics.py
+        reasons = {"NOT_HIP": b"not_hip", "CXX_CACHE": b"cxx_cache"}
+        counted = {
+            name: b"passed_through\t" + reason + b"\t0" for name, reason in reasons.items()
+        }  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hipcache.build import depfile
+from hipcache.clang import cc1
+from hipcache.clang.cc1 import Option, Role
 from hipcache.inputs.includes import scan
 from hipcache.inputs.readset import paths
 from hipcache.inputs.search import Listings, Probes, probes
-from hipcache.making import depfile
-from hipcache.planning import cc1
-from hipcache.planning.cc1 import Option, Role
 
 CLANG = "clang++-15"
 

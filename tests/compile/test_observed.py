@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, BARE, DEVICE_LIBRARIES, HIT, Lab, kernel, only_19, unobserved, write_files
+from hipcache.build import depfile
+from hipcache.clang import cc1
 from hipcache.inputs import observing
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import paths
 from hipcache.inputs.search import probes
 from hipcache.inputs.trace import Files
-from hipcache.making import depfile
-from hipcache.planning import cc1
 from hipcache.processes.runner import SubprocessRunner
 
 pytestmark = pytest.mark.archs(1)

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hipcache.disk.changed import TICK, came_since
+from hipcache.disk.times import TICK, came_since
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from hipcache.cache import entries
-from hipcache.cache.duration import duration
+from hipcache.cache.content import duration
 from hipcache.cache.entries import Entry
 from hipcache.inputs.keys import digest_bytes, is_digest
 from hipcache.inputs.readset import Quote, ReadSet

@@ -13,8 +13,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hipcache.disk import change_times
-from hipcache.disk.change_times import keeps_times
+from hipcache.disk import times
+from hipcache.disk.times import keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, status_text
 
@@ -49,7 +49,7 @@ def unguarded(guarded: Iterable[Watched]) -> Iterator[Watched]:
 
 def kinds() -> Mapping[str, str]:
     """Of the file systems that are mounted now."""
-    return change_times.kinds()
+    return times.kinds()
 
 
 def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from hipcache.disk.changed import latest
-from hipcache.disk.special import absolute, is_of_kernel
+from hipcache.disk.paths import absolute, is_of_kernel
+from hipcache.disk.times import latest
 from hipcache.inputs.readset import by_directory, paths
 from hipcache.native import SELF_LISTED
 from hipcache.patterns import pattern

@@ -25,8 +25,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hipcache.disk.change_times import keeps_change_time
-from hipcache.disk.reach import may_read
+from hipcache.disk.paths import may_read
+from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.keys import digest_file
 from hipcache.values import dataclass
 

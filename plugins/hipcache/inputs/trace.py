@@ -3,7 +3,7 @@
 A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
 the same content, every path that was absent still is, every path that was asked for is still there. The digest of a
 file is taken again only where its status (device, inode, size, both times) differs; a status counts only if it has a
-change time (`disk/change_times`) and was old then, since two writes within one tick of the clock look alike.
+change time (`disk/times`) and was old then, since two writes within one tick of the clock look alike.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
-from hipcache.disk.reach import why_not_missing
-from hipcache.disk.special import absolute
+from hipcache.disk.paths import absolute, why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan

@@ -3,7 +3,7 @@
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
 one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`) and has a change
-time (`disk/change_times`). Even so it does not show what is written through a mapping of memory to a page that was
+time (`disk/times`). Even so it does not show what is written through a mapping of memory to a page that was
 written before, until the kernel has put that page on disk (mmap(2): some 30 s on ext4). git knows files in the same
 way, and by less.
 
@@ -12,7 +12,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     FILE   f   stat:  device, inode, mode, size, modification time, change time
     MODE   m   stat:  mode
     SAME   i   stat:  device, inode
-    NUMBER o   the same, where the inode itself is in what was made (planning/inodes.py)
+    NUMBER o   the same, where the inode itself is in what was made (clang/units.py)
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
     PROCESSOR p  its digest (native/processor.c); the path is the root
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
@@ -34,9 +34,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hipcache import native
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
-from hipcache.disk.reach import MISSING, why_not_missing
+from hipcache.disk.paths import MISSING, why_not_missing
+from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
