@@ -14,6 +14,7 @@ from hip import HIT, Lab, kernel
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 @pytest.mark.parametrize(
     "inserted", ["// a line\n", "\n\n", "/* a\n * comment\n */\n", "  \t\n// one\n\n/* two */ // three\n"]
@@ -33,6 +34,15 @@ def test_lines_without_text_before_code_are_a_hit(lab: Lab, name: str, inserted:
     assert lab.compile().outcome == HIT
     lab.write(name, texts[name])
     assert lab.compile().outcome == HIT
+
+
+@pytest.mark.new_driver
+@pytest.mark.parametrize("flags", ["-std=c++20", "-fgpu-rdc", "-fstack-clash-protection"])
+def test_lines_without_text_are_a_hit_whatever_the_options_are_that_show_none(lab: Lab, flags: str) -> None:
+    lab.write("k.hip", kernel("3"))
+    lab.warm(*flags.split())
+    lab.write("k.hip", "// a line\n" + kernel("3"))
+    assert lab.compile(*flags.split()).outcome == HIT
 
 
 def test_after_such_an_edit_the_next_compile_is_a_direct_hit(lab: Lab) -> None:
@@ -83,6 +93,7 @@ LINE_SHOWN = {
 }
 
 
+@pytest.mark.new_driver
 @pytest.mark.parametrize("shown", LINE_SHOWN)
 def test_the_number_of_a_line_that_is_shown_is_never_stale(lab: Lab, shown: str) -> None:
     lab.write("here.hpp", "#define HERE __LINE__\n")
@@ -157,6 +168,7 @@ def test_a_line_counts_where_it_is_part_of_a_token_or_a_directive(lab: Lab, old:
     lab.changed(before)
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_another_value_of_a_macro_that_nobody_uses_is_a_hit(lab: Lab) -> None:
     for commit in ("1234", "abcd"):
@@ -235,6 +247,7 @@ def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:
     assert lab.compile("-DCOMMIT=2").outcome == HIT
 
 
+@pytest.mark.new_driver
 @pytest.mark.parametrize(
     "shown", ["text", "in stages", "string", "condition", "pasted", "named", "pragma", "header", "host"]
 )

@@ -220,7 +220,7 @@ class FrontEnd:
     @cached_property
     def numbers_lines(self) -> bool:
         """May an option put the numbers of lines into its output, whatever the text is?"""
-        return self.comments_matter or not spelling.shows_no_place(self.job)
+        return self.comments_matter or not spelling.shows_no_line(self.job)
 
 
 def _loosened(part: tuple[str, str]) -> tuple[str, str]:

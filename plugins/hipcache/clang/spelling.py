@@ -36,23 +36,27 @@ _SWITCHES = frozenset(
         *("signed-zeros", "sized-deallocation", "skip-odr-check-in-gmf", "strict-enums", "strict-vtable-pointers"),
         *("threadsafe-statics", "trapping-math", "unroll-loops", "unsafe-math-optimizations", "unwind-tables"),
         *("use-cxa-atexit", "visibility", "visibility-inlines-hidden", "visibility-inlines-hidden-static-local-var"),
-        *("wrapv", "zero-initialized-in-bss", "error-limit", "template-depth", "template-backtrace-limit"),
+        *("dwarf2-cfi-asm", "atomic-ignore-denormal-mode", "stack-clash-protection", "cf-protection"),
+        *("gpu-default-stream", "wrapv", "zero-initialized-in-bss", "error-limit", "template-depth"),
+        "template-backtrace-limit",
         *("constexpr-depth", "constexpr-steps", "constexpr-backtrace-limit", "macro-backtrace-limit"),
         *("spell-checking-limit", "bracket-depth", "operator-arrow-depth", "spell-checking"),
     )
 )
 # Plain options that put no path into the output, nor anything made from one. What is not listed is not shared. The
-# names are those of clang's `clang/include/clang/Driver/Options.td` (releases 15 to 19).
+# names are those of clang's `clang/include/clang/Driver/Options.td` (releases 15 to 22).
 _WITHOUT_PATHS = pattern(
     r"-(cc1|triple|aux-(triple|target-cpu|target-feature)|-?mrelax-relocations(=no)?|disable-free"
     r"|(no-)?clear-ast-before-backend|disable-llvm-verifier|discard-value-names|main-file-name|pic-level|pic-is-pie"
     r"|source-date-epoch|-?compress-debug-sections(=\w+)?"
     r"|target-(cpu|feature|abi|linker-version)|tune-cpu|debugger-tuning=\w+|resource-dir|exception-model"
     r"|stack-protector(-buffer-size)?|O[0-3sgz]?|Ofast|-?std=[\w+:.]+|stdlib=[\w+]+|W[\w+=.,-]*|w|pthread"
-    r"|vectorize-(loops|slp)|nogpulib|nobuiltininc|nostdsysteminc|nostdinc\+\+|relaxed-aliasing|no-struct-path-tbaa"
-    r"|complex-range=\w+|(no-)?enable-noundef-analysis|disable-O0-optnone|disable-red-zone"
+    r"|vectorize-(loops|slp)|nogpulib|-no-offloadlib|nogpuinc|nobuiltininc|nostdsysteminc|nostdinc\+\+"
+    r"|relaxed-aliasing|no-struct-path-tbaa|fno-implicit-modules|complex-range=\w+|(no-)?enable-noundef-analysis|disable-O0-optnone|disable-red-zone"
     r"|m(?!llvm|odule)[a-z0-9][\w-]*(=[\w.,+:-]*)?)"
 )
+# Others that put no number of a line there; but a path, perhaps.
+_WITHOUT_LINES = ("-emit-llvm-uselists", "-fgpu-rdc", "--offload-new-driver")
 _SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=[\w.,+-]*)?")
 _LLVM_WITHOUT_PATHS = pattern(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
 _DOTS = pattern(r"^(?:\./+)+")
@@ -172,6 +176,12 @@ def of(job: Cc1Job, cwd: str) -> Spelling | None:
 def shows_no_place(job: Cc1Job) -> bool:
     """Do its options put no path and no line of a file into the output?"""
     return job.emits == "-emit-obj" and bool(job.value(Role.CUID)) and all(map(_is_without_paths, job.options))
+
+
+def shows_no_line(job: Cc1Job) -> bool:
+    """Do they put no number of a line into it?"""
+    unclear = (option for option in job.options if option.text[0] not in _WITHOUT_LINES)
+    return bool(job.value(Role.CUID)) and all(map(_is_without_paths, unclear))
 
 
 def _is_without_paths(option: Option) -> bool:
