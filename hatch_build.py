@@ -53,7 +53,7 @@ OF_LAUNCHER = (
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
-OBSERVER = ("observe.c", "observer.c")
+OBSERVER = ("missed.c", "observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
 HINT = "Debian: apt install gcc libc6-dev; or set CC"
 
@@ -109,6 +109,7 @@ class LauncherHook(BuildHookInterface[Any]):
             told = self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:2] if is_for_musl() else ways)
             has_zstd = any(word.startswith("-DZSTD") for word in told)
             shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", f"-DREADS_PACKS={has_zstd:d}", "-ldl"]
+            shared += [f"-Wl,--version-script={SOURCES / 'library.map'}"]
             shared += self._musl(compiler, built) if is_for_musl() else []
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:

@@ -31,7 +31,7 @@ _hipcache() {
     fi
     case ${COMP_WORDS[1]} in
         run) words="--report --json --label --no-live --help" ;;
-        stats) words="--json --markdown --since --stats-log --zero --help" ;;
+        stats) words="--json --kinds --markdown --since --stats-log --zero --help" ;;
         explain) words="--build --json --help" ;;
         report) words="--html --open --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;

@@ -6,6 +6,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from run' -l label -r -d 'a name
 complete -c hipcache -n '__fish_seen_subcommand_from run' -l no-live -d 'show no live line on a terminal'
 complete -c hipcache -n __fish_use_subcommand -a stats -d 'show hits and misses for each architecture, and the time saved'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l json -d 'print JSON'
+complete -c hipcache -n '__fish_seen_subcommand_from stats' -l kinds -d 'show what takes the store'\''s bytes, and how many each architecture'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l markdown -d 'print Markdown, for the summary of a CI job'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l since -r -d 'count only what came after FILE, the output of '\''stats --json'\'' before the build'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l stats-log -r -d 'count only what is in FILE, a statistics log (default: HIPCACHE_STATS_LOG)'

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-# A precompiled header is some 8 MB, for each architecture and the host: smaller stores keep results alone (bytes).
-ROOM_FOR_PREAMBLES = 512 << 20
-
-
 @dataclass(frozen=True)
 class Config:
     """The values in force. `origins` says where each came from, by field: "default", "environment", "FILE:LINE", or by
@@ -73,11 +69,6 @@ class Config:
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
         return self.jobs or room.compilers(room.cores(), room.memory())
-
-    @property
-    def has_preambles(self) -> bool:
-        """Are front ends to use precompiled headers, and is there room for them?"""
-        return self.preambles and (not self.max_size or self.max_size >= ROOM_FOR_PREAMBLES)
 
     def is_drawn(self) -> bool:
         """Is it the turn of this result to be compared (`verify`)?"""

@@ -29,8 +29,8 @@ from typing import Any
 import hipcache
 import SCons.Tool
 import yaml  # the engine reads its config file with it, when it is too late to look beside this tool
+from hipcache.clang.command import is_relocatable
 from hipcache.cli import toolchain
-from hipcache.planning.command import is_relocatable
 from hipcache.processes.runner import SubprocessRunner
 from SCons.Builder import Builder
 from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter

@@ -12,8 +12,8 @@ import pytest
 from cmake_project import COMPILER, HIPCACHE, MODULE_PATH, Project, simple_project
 from hip import LAUNCHER, script
 from hip import statistics as statistics_of
-from hipcache.planning import assembler
-from hipcache.remote.helper import prefetch
+from hipcache.clang import assembler
+from hipcache.remote.helper import commands
 from hipcache.report import sums
 from hipcache.report.outcome import PASSED_THROUGH, CompileOutcome
 from hipcache.report.targets import is_check as is_a_check
@@ -129,7 +129,7 @@ def test_only_what_is_certainly_no_hip_is_plain(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_assembler_sources(tmp_path)
-    assert prefetch.is_plain(words) == expected
+    assert commands.is_plain(words) == expected
 
 
 @pytest.mark.parametrize(("words", "expected"), PLAIN)

@@ -94,7 +94,7 @@ def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it_but_how_it_would_ask
         env = {"HIPCACHE_REMOTE": url, "HIPCACHE_LOG": str(lab.root / "log"), "PYTHONVERBOSE": "1"}
         env["HIPCACHE_EXECUTOR"] = "grpc://127.0.0.1:1?prefer"
         script = (
-            "import os, sys; from hipcache.launcher.launch import launch; status = launch(sys.argv[1:], os.environ);"
+            "import os, sys; from hipcache.app.launch import launch; status = launch(sys.argv[1:], os.environ);"
             "print(*sorted(name for name in sys.modules if 'remote' in name or name in ('grpc', 'obstore', 'socket')));"
             "sys.exit(status)"
         )

@@ -118,7 +118,7 @@ _BLOCK = """\
 import os, sys
 for name in ("grpc", "google", "google.protobuf", "obstore"):
     sys.modules[name] = None
-from hipcache.launcher.launch import launch
+from hipcache.app.launch import launch
 sys.exit(launch(sys.argv[1:], os.environ))
 """
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config, features, native
+from hipcache.app import trial
 from hipcache.cli import Session, trial_builds
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
 from hipcache.cli.ways import check_found_by_cmake, check_platform
-from hipcache.disk import zstd
+from hipcache.disk import compression
 from hipcache.errors import ConfigError, HipcacheError, StoreError
-from hipcache.launcher import trial
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
@@ -182,7 +182,7 @@ def check_settings(session: Session) -> Iterator[Check]:
     yield from check_found_by_cmake(session.environ)
     faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
     yield from faults or [Check(OK, "the native launcher serves hits")]
-    if not (zstd.library() and native.reads_packs()):
+    if not (compression.library() and native.reads_packs()):
         told = "entries are kept as separate files: libzstd.so.1 is missing, or was when hipcache was built"
         yield Check(NOTE, told, "install zstd (Debian: libzstd-dev), then hipcache again")
     if not settings.resident:

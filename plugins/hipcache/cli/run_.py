@@ -12,15 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache import config
+from hipcache import config, processes
 from hipcache.cli import Session, arches, page
 from hipcache.cli.live import Line
 from hipcache.cli.screen import Screen, human_time, percent, plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
-from hipcache.processes import table
+from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
-from hipcache.processes.table import RunningProcess
 from hipcache.report import build, builds, logged, stats_log
 from hipcache.report.advice import ADVICE
 from hipcache.report.outcome import HIT, counted
@@ -95,7 +94,7 @@ def _read(log: Path, start: int) -> list[Compile]:
 
 def _compilers() -> int:
     """How many compilers, linkers and their like run below this process."""
-    found = {one.number: one for one in table.running()}
+    found = {one.number: one for one in processes.running_processes()}
     count = 0
     for one in found.values():
         above: RunningProcess | None = one if one.name.startswith(_COMPILERS) else None

@@ -13,11 +13,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hipcache.app import trial
+from hipcache.clang.jobs import split
 from hipcache.cli import arches
 from hipcache.errors import PassThrough
-from hipcache.launcher import trial
 from hipcache.patterns import pattern
-from hipcache.planning.jobs import split
 from hipcache.processes.runner import Completed, Runner
 from hipcache.values import dataclass, field, replace
 

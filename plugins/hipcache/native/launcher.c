@@ -31,13 +31,13 @@ static bool ends(const char *text, const char *with) {
     return size >= tail && strcmp(text + size - tail, with) == 0;
 }
 
-/* Is it this compile's turn? A draw of its own for each (verify/delivered.py). */
+/* Is it this compile's turn? A draw of its own for each (verify/hit_check.py). */
 static bool is_drawn(const settings *set) {
     uint64_t random;
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
 }
 
-/* Perhaps a source of a GPU's assembler, and one that is worth it (planning/assembler.py: WORTH)? */
+/* Perhaps a source of a GPU's assembler, and one that is worth it (clang/assembler.py: WORTH)? */
 static bool assembles_for_gpu(char *const *words) {
     enum { WORTH = 1 << 18 };
     bool gpu = false, assembler = false, large = false;
@@ -60,7 +60,7 @@ static bool is_cache(const char *name) {
     return false;
 }
 
-/* The compiler's command in `ccache sloppiness=pch_defines clang++ -c x.hip` (planning/tools.py: `behind`). */
+/* The compiler's command in `ccache sloppiness=pch_defines clang++ -c x.hip` (clang/tools.py: `behind`). */
 static char *const *behind(char *const *argv) {
     char *const *words = argv;
     while (*words && is_cache(base_name(*words)))

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.keys import digest_bytes
 from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
 from hipcache.store.layout import HISTORY

@@ -30,7 +30,7 @@ _LOG_WAITS, _LOG_MILLISECONDS = 100, 10  # in all a second
 
 def columns(environ: Mapping[str, str]) -> int | None:
     """The width clang would wrap its messages at (0: it would not), or None if they do not go to a terminal. With
-    glibc it asks COLUMNS alone, not the terminal. Whether they have colours: `planning/colours`."""
+    glibc it asks COLUMNS alone, not the terminal. Whether they have colours: `clang/colours`."""
     if not os.isatty(2):
         return None
     width = environ.get("COLUMNS", "")
