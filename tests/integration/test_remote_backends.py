@@ -29,6 +29,21 @@ SMALL, EMPTY = b"content of some kind", b""
 LARGE = array("I", range(3 << 20)).tobytes()
 
 
+def test_the_unit_for_systemd_starts_a_server(tmp_path: Path) -> None:
+    """With another port and directory. (systemd itself is not run.)"""
+    one = casd(tmp_path)
+    unit = (Path(__file__).parents[2] / "packaging/systemd/hipcache-server.service").read_text()
+    (line,) = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("ExecStart=")]
+    program, bind, *words = line.split()
+    assert program.endswith("/buildbox-casd") and bind == "--bind=0.0.0.0:9092"
+    one.argv = [*one.argv[:2], *(word.replace("%C", str(tmp_path)) for word in words)]
+    with running(one):
+        backend = connect(patient(one.url))
+        backend.put_contents([(blob_of(SMALL), SMALL)])
+        assert backend.contents([blob_of(SMALL)], lambda _: None) == {blob_of(SMALL): SMALL}
+        backend.close()
+
+
 @pytest.fixture(params={**SERVERS, **CLOUDS})
 def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     one = {**SERVERS, **CLOUDS}[request.param](tmp_path / "server")

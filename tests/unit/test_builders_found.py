@@ -74,6 +74,18 @@ def test_makepkgs_is_src_beside_pkg(tmp_path: Path) -> None:
     assert room(inner, TEXTDOMAIN="bash") is None
 
 
+@pytest.mark.parametrize("known", ["PEP517_BUILD_BACKEND", "_PYPROJECT_HOOKS_BUILD_BACKEND"])
+@pytest.mark.parametrize("file", ["pyproject.toml", "setup.py"])
+def test_pips_is_the_project(tmp_path: Path, known: str, file: str) -> None:
+    (tmp_path / file).touch()
+    build = tmp_path / "build/temp"
+    build.mkdir(parents=True)
+    assert room(build, **{known: "x"}) == Room(
+        str(tmp_path), "pyproject.toml or setup.py, in a build by Python's build hooks"
+    )
+    assert room(build) is None
+
+
 def test_a_working_directory_that_is_gone_is_in_none() -> None:
     def gone() -> str:
         raise FileNotFoundError

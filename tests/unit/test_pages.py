@@ -12,6 +12,7 @@ from hipcache.settings import VARIABLES
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")]
 MOST_WORDS = 1500
+MOST_WORDS_OF_MANUAL = 14_000
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -36,3 +37,8 @@ def test_each_setting_has_its_row_in_the_manual() -> None:
 
 def test_the_architecture_is_read_in_a_few_minutes() -> None:
     assert len((CHECKOUT / "ARCHITECTURE.md").read_text().split()) <= MOST_WORDS, "see docs/design"
+
+
+def test_the_manual_is_short() -> None:
+    words = {page.name: len(page.read_text().split()) for page in CHECKOUT.glob("docs/*.md")}
+    assert sum(words.values()) <= MOST_WORDS_OF_MANUAL, words

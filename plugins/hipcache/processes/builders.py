@@ -14,8 +14,11 @@ environment who it is; where it does not say its directory too, that is looked f
     rattler-build
     Spack          SPACK_SHORT_SPEC               the nearest parent spack-stage-*         Spack: build_environment.py
     makepkg        TEXTDOMAIN=pacman-scripts      the nearest parent `src` beside `pkg`               makepkg.sh.in
+    pip, build, uv PEP517_BUILD_BACKEND, or       the nearest parent with pyproject.toml or setup.py    pyproject_hooks
+                   _PYPROJECT_HOOKS_BUILD_BACKEND
 
-The native launcher starts no resident below any of them (`is_package_build` in native/ask.c has the same list).
+The native launcher starts no resident below any of them but the last (`is_package_build` in native/ask.c has the same
+list).
 """
 
 from __future__ import annotations
@@ -62,6 +65,10 @@ def _is_makepkg_source(path: str) -> bool:
     return os.path.basename(path) == "src" and os.path.isdir(os.path.join(os.path.dirname(path), "pkg"))
 
 
+def _is_python_project(path: str) -> bool:
+    return any(os.path.isfile(os.path.join(path, name)) for name in ("pyproject.toml", "setup.py"))
+
+
 _BUILDERS = (
     _Builder(
         "dpkg",
@@ -79,6 +86,13 @@ _BUILDERS = (
         lambda environ: environ.get("TEXTDOMAIN") == shared.MAKEPKGS_TEXTDOMAIN,
         holds=_is_makepkg_source,
         sign="src beside pkg",
+    ),
+    # Behind the others: a package's rules may call it.
+    _Builder(
+        "Python's build hooks",
+        _any_of("PEP517_BUILD_BACKEND", "_PYPROJECT_HOOKS_BUILD_BACKEND"),
+        holds=_is_python_project,
+        sign="pyproject.toml or setup.py",
     ),
 )
 
