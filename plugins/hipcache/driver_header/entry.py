@@ -1,8 +1,9 @@
 """What the store has of one precompiled header.
 
 A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
-the words], "why": why it could not be made, "compared": has a pass come out the same with it and without?}; without
-outputs it only counts. It stays in the local store, in no key, and is evicted like all else.
+the words], "why": why it could not be made, "compared": [has a pass come out the same with it and without, of the
+architecture that it was made with, of another one?]}; without outputs it only counts. It stays in the local store, in
+no key, and is evicted like all else.
 The words are zlib-compressed: all identifiers of the header's files and of its expanded text, between newlines.
 """
 
@@ -27,6 +28,8 @@ from hipcache.values import dataclass, field, replace
 _LISTS = ("opened", "there", "directories", "absent", "links")
 _LETTERS = {*f"{string.ascii_letters}{string.digits}_$".encode(), *range(0x80, 0x100)}
 _TO_BLANKS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(0x100))
+# So many passes miss it before a compile that makes it: one costs more than two passes save, and three are compared.
+PAYS = 4
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
 
@@ -36,12 +39,11 @@ class Entry:
     wanted: int = 0
     outputs: tuple[str, ...] = ()
     why: str = ""
-    compared: bool = False
+    compared: tuple[bool, bool] = (False, False)
 
     @property
     def is_due(self) -> bool:
-        """The second pass that could use it makes it: one alone would not get back what that costs."""
-        return self.wanted >= (_REFUSED_FOR if self.why else 1)
+        return self.wanted >= (_REFUSED_FOR if self.why else PAYS)
 
     def missed(self) -> Entry:
         return replace(self, wanted=self.wanted + 1, outputs=())
@@ -55,7 +57,8 @@ class Entry:
         try:
             found = json.loads(record) if record else {}
             outputs = tuple(map(str, found["outputs"]))
-            return cls(int(found.get("wanted", 0)), outputs, str(found.get("why", "")), found.get("compared") is True)
+            own, other = found["compared"]
+            return cls(int(found["wanted"]), outputs, str(found["why"]), (own is True, other is True))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
 
@@ -63,17 +66,20 @@ class Entry:
 @dataclass(frozen=True)
 class Made:
     """A precompiled header. `pch`: the file; `read`: the headers, in clang's order; `observed`: all paths that were
-    looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set."""
+    looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set; `macros`:
+    those that the compiler defines, as it lists them (a device's); `corrections`: of those, for a pass."""
 
     read: tuple[str, ...]
     observed: Observed
     names: tuple[str, ...]
+    macros: bytes = b""
+    corrections: tuple[str, ...] = ()
     pch: Path = field(default=Path())
     reads: ReadSet = field(default=ReadSet((), (), ()))
 
     def pack(self) -> bytes:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
-        return pack_json({**lists, "read": self.read, "names": self.names}, level=1)
+        return pack_json({**lists, "read": self.read, "names": self.names, "macros": self.macros.decode()}, level=1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Made:
@@ -82,7 +88,8 @@ class Made:
             found = unpack_json(packed)
             opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
             observed = Observed(opened, there, directories, absent, links)
-            return cls(tuple(map(str, found["read"])), observed, tuple(map(str, found["names"])))
+            read, names = (tuple(map(str, found[name])) for name in ("read", "names"))
+            return cls(read, observed, names, str(found["macros"]).encode())
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a precompiled header: {error}") from error
 

@@ -37,7 +37,7 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 WITHOUT = "without "
 OPTIONS, OFF, NONE_YET, COMPARING, IN_VAIN = "options", "switched off", "none yet", "comparing", "in vain the last time"
 MACROS, DIRECTORIES, FAILED, MESSAGES = "macros", "directories", "fails", "messages"
-UNDEFINED, CHANGED = "undefined functions", "changed"
+ARCHITECTURE, UNDEFINED, CHANGED = "architecture", "undefined functions", "changed"
 # They are likely to come to the same the next time.
 _LASTING = (FAILED, MESSAGES, UNDEFINED)
 
@@ -55,6 +55,8 @@ class DriverHeader:
         self._words: dict[tuple[str, ...], set[bytes]] = {}
         self._puts_off: dict[str, bool] = {}
         self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
+        self._due: dict[str, bool] = {}
 
     def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
         """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
@@ -64,17 +66,20 @@ class DriverHeader:
         if why:
             return self._plainly(why, plainly)
         began = self.session.engine.clock()
-        key = header.key(front, self.session.command.cwd).digest
-        known = self._entry(key)
-        ready = self._ready(known, work.stem)
-        if not ready:
-            known, ready = self._new(key, known, work)
-        if not ready:
-            return self._plainly(NONE_YET, plainly)
-        why = self._unfit(front, known, ready) or (IN_VAIN if self.notes.holds(front) else "")
-        turn = Turn.WAIT if why else self.trust.turn(front, is_compared=known.compared)
+        for shared in (True, False):
+            key = header.key(front, self.session.command.cwd, shared=shared).digest
+            known, ready = self._found(key, work)
+            why, corrections = self._unfit(front, known, ready) if ready else (NONE_YET, ())
+            if why != ARCHITECTURE:
+                break
+        if not ready or why:
+            return self._plainly(why, plainly)
+        ready = replace(ready, corrections=corrections)
+        compared = known.compared[bool(corrections)]
+        why = IN_VAIN if self.notes.holds(front) else ""
+        turn = Turn.WAIT if why else self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT and not why and (self.trust.has_waited(front) or self._has_waited_for_slot()):
-            turn = self.trust.turn(front, is_compared=known.compared)
+            turn = self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT:
             return self._plainly(why or COMPARING, plainly)
         if turn is Turn.COMPARE:
@@ -136,16 +141,44 @@ class DriverHeader:
             engine.keep_for_speed(key, identity.encode(), own=True)
         return path.exists()
 
-    def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> str:
-        """The reason why the header of this pass may be another one."""
-        macros = header.macros(front)
-        asks = macros and entry.asks_for(self.session.shelves.near.contents.read(known.outputs[3]), macros)
-        return MACROS if asks else ""
+    def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> tuple[str, tuple[str, ...]]:
+        """(the reason why the header of this pass may be another one, the corrections with which it is not)"""
+        words = self.session.shelves.near.contents.read(known.outputs[3])
+        if (macros := header.macros(front)) and entry.asks_for(words, macros):
+            return MACROS, ()
+        try:
+            corrections = header.corrections(ready.macros, self._macros(front)) if front.is_device else {}
+        except JobFailed:
+            return ARCHITECTURE, ()
+        if corrections and entry.asks_for(words, corrections):
+            return ARCHITECTURE, ()
+        return "", tuple(word for words in corrections.values() for word in words)
+
+    def _macros(self, front: FrontEnd) -> bytes:
+        """Those that the compiler defines, as it lists them. Raises JobFailed."""
+        session, key = self.session, header.macros_key(front).digest
+        if not (found := session.engine.memos.load(key) or b""):
+            path = session.jobs.scratch(f"{key}.h")
+            session.jobs.run(_LABEL, header.listing(front, str(path)))
+            found = path.read_bytes()
+            if not session.identities.changed():
+                session.engine.memos.keep(key, found)
+        return found
+
+    def _found(self, key: str, work: Pass) -> tuple[Entry, Made | None]:
+        """The stored one, or a new one. The passes of one compile wait for that which makes it."""
+        known = self._entry(key)
+        if ready := self._ready(known, work.stem):
+            return known, ready
+        with self._making.setdefault(key, threading.Lock()):
+            known = self._entry(key)
+            ready = self._ready(known, work.stem)
+            return (known, ready) if ready else self._new(key, known, work)
 
     def _new(self, key: str, known: Entry, work: Pass) -> tuple[Entry, Made | None]:
-        """A new one, if one is due. One process makes it, while others go on without."""
+        """A new one, if one was due when this compile began. Other processes go on without meanwhile."""
         near = self.session.shelves.near
-        if not known.is_due:
+        if not (self._due.setdefault(key, known.is_due) and known.is_due):
             near.put(key, known.missed().pack())
             return known, None
         with self.session.engine.store.lock(key, wait=False) as mine:
@@ -164,6 +197,7 @@ class DriverHeader:
     def _make(self, work: Pass) -> tuple[Made, bytes]:
         session, front = self.session, work.front
         scratch = session.jobs.scratch
+        macros = self._macros(front) if front.is_device else b""
         pch, rule, expanded = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d", "ii"))
         text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
         with session.engine.slots.hold(session.jobs.runner.check):
@@ -181,7 +215,7 @@ class DriverHeader:
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise Refused("the order of its directories is not known")
-        made = Made(read, observed, names, pch, reads)
+        made = Made(read, observed, names, macros, pch=pch, reads=reads)
         contents = tuple(file.digest for file in reads.files)
         with self._lock:  # most architectures read the same files
             if contents not in self._words:
@@ -196,7 +230,10 @@ class DriverHeader:
             return DIRECTORIES
         observed = replace(made.observed, absent=made.observed.absent | shadows)
         with_it = replace(
-            plain, argv=header.using(front, plain.argv, str(made.pch)), began=began, more=(made.read, observed)
+            plain,
+            argv=header.using(front, plain.argv, str(made.pch), made.corrections),
+            began=began,
+            more=(made.read, observed),
         )
         try:
             found = attempt(session, name, front, with_it)
@@ -259,8 +296,10 @@ class DriverHeader:
                 return plain
             self.session.counted[CHECKED] += 1
             same = not why
-            if same and not (known := self._entry(key)).compared and known.outputs:
-                self.session.shelves.near.put(key, replace(known, compared=True).pack())
+            known, other = self._entry(key), bool(made.corrections)
+            if same and not known.compared[other] and known.outputs:
+                own = (known.compared[0] or not other, known.compared[1] or other)
+                self.session.shelves.near.put(key, replace(known, compared=own).pack())
             return plain
         finally:
             self.trust.told(work.front, same=same)
