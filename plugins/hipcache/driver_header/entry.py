@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import string
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,8 +25,7 @@ from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
 _LISTS = ("opened", "there", "directories", "absent", "links")
-_LETTERS = {*f"{string.ascii_letters}{string.digits}_$".encode(), *range(0x80, 0x100)}
-_TO_BLANKS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(0x100))
+_TO_BLANKS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() or byte in b"_$" else ord(" ") for byte in range(0x100))
 # So many passes miss it before a compile that makes it: one costs more than two passes save, and three are compared.
 PAYS = 4
 # After it could not be made it is not tried again for so many passes that miss it.
