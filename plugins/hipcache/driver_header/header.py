@@ -35,6 +35,8 @@ _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
 # nothing in the module tells: then the source's text does.
 PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
 _MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
+# Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
+DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 # What ends the name of a macro: clang writes `#define NAME VALUE`, with what is before the first `=` for NAME.
@@ -52,7 +54,7 @@ _OF_ARCH = ("-target-cpu", "-target-feature")
 # in a precompiled header (operator new and delete).
 _LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R"
-    r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
+    r"|W(?:error=)?(?:everything|system-headers|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
     r"|foffload-implicit|c-isystem|cxx-isystem|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|F"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|-?std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding"
@@ -86,6 +88,8 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
+        if option.role is Role.MACRO and DEPRECATED.search(os.fsencode(option.value)):
+            return f"{option.value} may be deprecated"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
     return ""

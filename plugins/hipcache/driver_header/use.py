@@ -7,8 +7,9 @@ that is not there, and if all that the header was made of is unchanged, before a
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from hipcache.driver_header import entry, header
@@ -53,7 +54,7 @@ class DriverHeader:
         self.session = session
         self.trust, self.notes = Trust(session), Notes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
-        self._puts_off: dict[str, bool] = {}
+        self._texts: dict[tuple[bytes, str], bool] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
         self._due: dict[str, bool] = {}
@@ -250,25 +251,27 @@ class DriverHeader:
         digests = {file.path: file.digest for file in found.trace.reads.files}
         if any(digests.get(file.path) != file.digest for file in made.reads.files):
             return CHANGED
-        if front.is_device and self._may_lose_errors(digests, {file.path for file in made.reads.files}):
+        headers = {file.path for file in made.reads.files}
+        others = {path: digest for path, digest in digests.items() if path not in headers}
+        mine = [path for path in others if not path.startswith(front.search.system)]
+        if any(self._has(header.DEPRECATED, path, others[path]) for path in mine):
+            return MESSAGES
+        # Errors may be lost where clang leaves nothing of a call, too; not in the library that has <string_view>.
+        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
+        calls = [path for path in others if front.is_device and os.path.dirname(path) not in library]
+        if any(self._has(header.PUTS_OFF, path, others[path]) for path in calls):
             return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
 
-    def _may_lose_errors(self, digests: Mapping[str, str], headers: set[str]) -> bool:
-        """May a file call what is put off where clang leaves nothing of it? Not one of the header's, nor of the library
-        that has <string_view>. `digests`: of all files, by their paths."""
-        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
-        own = [path for path in digests if path not in headers and os.path.dirname(path) not in library]
-        return any(self._names_what_is_put_off(path, digests[path]) for path in own)
-
-    def _names_what_is_put_off(self, path: str, digest: str) -> bool:
-        if digest not in self._puts_off:
+    def _has(self, what: re.Pattern[bytes], path: str, digest: str) -> bool:
+        """Has the file with that digest such a text?"""
+        if (what.pattern, digest) not in self._texts:
             try:
                 text = Path(self.session.command.cwd, path).read_bytes()
             except OSError:
                 return True
-            self._puts_off[digest] = bool(header.PUTS_OFF.search(text))
-        return self._puts_off[digest]
+            self._texts[what.pattern, digest] = bool(what.search(text))
+        return self._texts[what.pattern, digest]
 
     def _compared(
         self,
