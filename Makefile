@@ -34,7 +34,8 @@ SMOKE := $(addprefix tests/integration/, \
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
-	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang"
+	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang;"
+	@echo "                QUICK=1: one source, in a minute ('hipcache demo')"
 	@echo "make test       types, lint, the tests without build tools (a sample of large matrices), a build by each of these"
 	@echo "make test-integration  build tools, packages, servers, browsers, campaigns (a sample, too)"
 	@echo "make test-full  all of these with every case of every matrix, and the C code with sanitizers"
@@ -47,7 +48,7 @@ setup:
 	@scripts/setup.sh $(SETUP_ARGS) test
 
 demo: setup
-	@.venv/bin/python scripts/demo.py
+	@$(if $(QUICK),.venv/bin/hipcache demo,.venv/bin/python scripts/demo.py)
 
 check: setup
 	.venv/bin/ruff check

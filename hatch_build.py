@@ -53,7 +53,7 @@ OF_LAUNCHER = (
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
-OBSERVER = ("observe.c", "observer.c")
+OBSERVER = ("missed.c", "observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
 HINT = "Debian: apt install gcc libc6-dev; or set CC"
 
@@ -109,6 +109,7 @@ class LauncherHook(BuildHookInterface[Any]):
             told = self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:2] if is_for_musl() else ways)
             has_zstd = any(word.startswith("-DZSTD") for word in told)
             shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", f"-DREADS_PACKS={has_zstd:d}", "-ldl"]
+            shared += [f"-Wl,--version-script={SOURCES / 'library.map'}"]
             shared += self._musl(compiler, built) if is_for_musl() else []
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
@@ -147,7 +148,10 @@ class LauncherHook(BuildHookInterface[Any]):
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> list[str]:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works; gives the
         latter."""
-        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0"}  # report/statistics.py
+        reasons = {"NOT_HIP": b"not_hip", "CXX_CACHE": b"cxx_cache"}
+        counted = {
+            name: b"passed_through\t" + reason + b"\t0" for name, reason in reasons.items()
+        }  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]

@@ -20,6 +20,9 @@ def build_launcher_of_phases(program: Path) -> Path:
     words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
     words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
     # It is to count nothing: no line of the counters has an empty checksum.
-    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK")]
-    subprocess.run([*words, *map(str, sources)], check=True)
+    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "CXX_CACHE", "CXX_CACHE_CHECK")]
+    asked = ["cc", "-print-file-name=libzstd.a"]
+    zstd = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    packs = ["-DZSTD_LINKED", zstd] if Path(zstd).is_absolute() else []
+    subprocess.run([*words, *map(str, sources), *packs], check=True)
     return program

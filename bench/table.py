@@ -11,7 +11,7 @@ from series import PLAIN, Sample
 from tool import TOOLS
 from workload import Architectures
 
-HIPCACHE = "hipcache"
+CCACHE, HIPCACHE = "ccache", "hipcache"
 Seconds = Callable[[Sample], float]
 
 
@@ -49,10 +49,12 @@ def render(
     lines += ["", "What became of the compiles.", ""]
     outcomes = [(row.title, *(_outcome(taken[row.name, tool]) for tool in caches)) for row in rows]
     lines += page.table(("", *caches), outcomes)
-    lines += ["", "The store after it: MB on the disk, files, MB of a tar archive of it.", ""]
-    lines += page.table(
-        ("", *caches), [(row.title, *(_store(taken[row.name, tool]) for tool in caches)) for row in rows]
-    )
+    lines += ["", "The store after it: MB on the disk, files, MB of a tar archive of it (what it is of ccache's).", ""]
+    stores = [
+        (row.title, *(_store(taken[row.name, tool], taken.get((row.name, CCACHE), [])) for tool in caches))
+        for row in rows
+    ]
+    lines += page.table(("", *caches), stores)
     for name, chosen in sources.items():
         lines += ["", f"{name}: {', '.join(chosen)}"]
     wrong = [f"- {s.row}, {s.tool}: {name} {how}" for s in samples for name, how in s.differing.items()]
@@ -99,8 +101,13 @@ def _outcome(mine: Sequence[Sample]) -> str:
     return ", ".join(f"{count} {word}" for word, count in mine[-1].outcome.items()) if mine else ""
 
 
-def _store(mine: Sequence[Sample]) -> str:
+def _store(mine: Sequence[Sample], ccaches: Sequence[Sample]) -> str:
     if not mine:
         return ""
     size = mine[-1].store
-    return f"{size.disk / 1e6:.2f}, {size.files}, {size.tar / 1e6:.2f}"
+    share = ""
+    if ccaches and mine[-1].tool == HIPCACHE:
+        other = ccaches[-1].store
+        share = f" ({size.disk / other.disk:.2f}, {size.files / other.files:.2f}, {size.tar / other.tar:.2f})"
+    beside = f" ({size.beside / 1e6:.1f} outside of it)" if size.beside > 1e6 else ""
+    return f"{size.disk / 1e6:.2f}, {size.files}, {size.tar / 1e6:.2f}{share}{beside}"

@@ -45,11 +45,13 @@ def find_ninja() -> str:
 
 @dataclass(frozen=True)
 class Size:
-    """A store: bytes on the disk (blocks of files and directories), files, bytes of a `tar` of it."""
+    """A store: bytes on the disk (blocks of files and directories), files, bytes of a `tar` of it; `beside`: bytes on
+    the disk of what the tool keeps for this machine in the directory for temporary files."""
 
     disk: int
     files: int
     tar: int
+    beside: int = 0
 
 
 class Tool:
@@ -65,11 +67,12 @@ class Tool:
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         self.store = home / "store"
+        self.temporary = home / "temporary"
         #: Directories of the project: that of the next build, then others. Empty: the tool is told none.
         self.bases: tuple[Path, ...] = ()
         self._empty_config = home / "no-config"
         self._base = dict(env)
-        home.mkdir(parents=True, exist_ok=True)
+        self.temporary.mkdir(parents=True, exist_ok=True)
         self._empty_config.touch()
 
     def launcher(self) -> tuple[str, ...]:
@@ -78,7 +81,7 @@ class Tool:
 
     def environment(self) -> dict[str, str]:
         """The environment of a build."""
-        return {**self._base, **self.settings()}
+        return {**self._base, "TMPDIR": str(self.temporary), **self.settings()}
 
     def settings(self) -> dict[str, str]:
         """The tool's own variables."""
@@ -108,18 +111,19 @@ class Tool:
 
     def size(self) -> Size:
         """The store, as it is now."""
-        entries = [self.store, *self.store.rglob("*")] if self.store.is_dir() else []
-        states = [entry.lstat() for entry in entries]
+        states, beside = _states(self.store), _states(self.temporary)
         files = sum(stat.S_ISREG(state.st_mode) for state in states)
         # A header of 512 bytes for each entry, contents in blocks of 512, all of it in records of 10 kB.
         blocks = sum(1 + (-(-state.st_size // 512) if stat.S_ISREG(state.st_mode) else 0) for state in states)
-        return Size(sum(state.st_blocks for state in states) * 512, files, -(-(blocks + 2) // 20) * 10240)
+        disk, elsewhere = (sum(state.st_blocks for state in some) * 512 for some in (states, beside))
+        return Size(disk, files, -(-(blocks + 2) // 20) * 10240, elsewhere)
 
     def reset(self) -> None:
         """An empty store."""
         self.close()
-        shutil.rmtree(self.store, ignore_errors=True)
-        self.store.mkdir(parents=True)
+        for directory in (self.store, self.temporary):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
         self.open()
 
     def unpack(self) -> None:
@@ -131,7 +135,9 @@ class Tool:
         subprocess.run(["tar", "-C", self.store, "-cf", archive, "."], check=True)
         subprocess.run(["tar", "-C", place, "-xf", archive], check=True)
         archive.unlink()
-        shutil.rmtree(self.store)
+        for directory in (self.store, self.temporary):
+            shutil.rmtree(directory)
+        self.temporary.mkdir()
         self.store = place
         self.open()
 
@@ -278,6 +284,10 @@ class Hipcache(Tool):
         names |= {"jobs.frontend.misses": "front ends", "jobs.backend.misses": "back ends"}
         names |= {name: name.partition(".")[2] for name in counted if name.startswith(("passed_through.", "not_kept."))}
         return {word: counted[name] for name, word in names.items() if name in counted}
+
+
+def _states(directory: Path) -> list[os.stat_result]:
+    return [path.lstat() for path in (directory, *directory.rglob("*"))] if directory.is_dir() else []
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, int]:

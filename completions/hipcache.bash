@@ -8,20 +8,20 @@ _hipcache() {
             return
         fi
         mapfile -t COMPREPLY < <(
-            compgen -W "run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
+            compgen -W "run stats explain report inspect doctor demo gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
             compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang|iree-compile)'
         )
         return
     fi
     case ${COMP_WORDS[1]} in
-        help) words="run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
+        help) words="run stats explain report inspect doctor demo gc clear verify export import sync prefetch config iree-check" ;;
         config)
             for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
                 [[ $word = -* ]] || last=$word
             done
             case "$last $current" in
                 "get -"* | "set -"* | "unset -"*) ;;
-                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
+                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size packs basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks cxx_cache iree_checks resident system_paths" ;;
                 " "*) words="get set unset --json --system --store --project --help" ;;
             esac ;;
     esac
@@ -30,12 +30,13 @@ _hipcache() {
         return
     fi
     case ${COMP_WORDS[1]} in
-        run) words="--report --json --no-live --help" ;;
-        stats) words="--json --markdown --since --stats-log --zero --help" ;;
+        run) words="--report --json --label --no-live --help" ;;
+        stats) words="--json --kinds --markdown --since --stats-log --zero --help" ;;
         explain) words="--build --json --help" ;;
-        report) words="--html --chrome-trace --stats-log --help" ;;
+        report) words="--html --open --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
-        doctor) words="--compiler --brief --build --help" ;;
+        doctor) words="--compiler --brief --build --try --help" ;;
+        demo) words="--report --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--dry-run --yes --help" ;;
         verify) words="--compile --sample -p --json --help" ;;

@@ -212,11 +212,12 @@ def broken_promises(rows: list[Row]) -> list[str]:
 
 def main() -> int:
     # Ended from outside, the demo still removes its directory.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     plan = steps()
     screen = Screen(builds=2 * len(plan))
     sources = len(list((EXAMPLE / "src").glob("*.hip")))
-    print(f"examples/cmake: {sources} HIP sources on rocPRIM, {os.cpu_count()} cores; some minutes\n", flush=True)
+    print(f"examples/cmake: {sources} HIP sources on rocPRIM, CPU time of each build; some minutes\n", flush=True)
     with tempfile.TemporaryDirectory(prefix="hipcache-demo-") as work:
         try:
             rows = list(run(Path(work), screen, plan))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ class Build:
         command += [f"-DCMAKE_MAKE_PROGRAM={PROGRAMS / 'ninja'}", f"-DCMAKE_HIP_ARCHITECTURES={';'.join(arches)}"]
         toolchain = hips_own()
         if toolchain.flags:
-            command += ["--toolchain", str(self.source / "debian-12.cmake")]
+            command += ["--toolchain", str(CHECKOUT / "cmake" / "HipToolchain.cmake")]
         command += [f"-DCMAKE_HIP_COMPILER={toolchain.compiler}", "-DCMAKE_HIP_PLATFORM=amd", *self.options]
         done = subprocess.run(
             command, env=self.environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -65,11 +65,11 @@ class Build:
             raise BuildFailed(done.stdout)
 
     def build(self, progress: Callable[[float], None]) -> float:
-        """Run ninja; the seconds that it took."""
+        """Run ninja; the processor seconds of all that it started."""
         command = [str(PROGRAMS / "ninja"), "-C", str(self.directory), "--verbose"]
         environ = self.environ | {"NINJA_STATUS": "[%f/%t] "}
         output = []
-        begun = time.monotonic()
+        begun = _used()
         with subprocess.Popen(
             command, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
@@ -82,10 +82,15 @@ class Build:
             except BaseException:
                 process.terminate()  # ninja ends its compilers
                 raise
-        seconds = time.monotonic() - begun
+        seconds = _used() - begun
         if process.returncode:
             raise BuildFailed("".join(output))
         return seconds
+
+
+def _used() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def clean(source: Path, build: Path) -> None:

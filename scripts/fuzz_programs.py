@@ -6,8 +6,7 @@ from above, to one name, twice with other options and moved in between, all in o
 linked by plain clang, out of static libraries or not. Compared is what one explicit `-cuid=` for both would hide: the
 program links where it does with plain clang's objects, and has as many kernels and device variables of each name.
 
-Left out, since the rule does not reach it (docs/safe.md): the same text, without a common working copy or base
-directory, with the same names and options.
+Where the rule needs a base directory (docs/safe.md: separate clones of projects with one name), there is one.
 """
 
 from __future__ import annotations
@@ -100,6 +99,8 @@ class Program(Case):
         places = draw.sample(
             ["liba", "libb", "liba/third_party/libb", "ext/libc", "libb/src/libd"], draw.choice([2, 3])
         )
+        if self.top == "plain" and len({Path(place).name for place in places}) < len(places):
+            self.variables["HIPCACHE_BASEDIR"] = str(self.work)
         self.places: list[tuple[str, str]] = []
         same_text = self.top != "plain" and draw.random() < 0.4
         for number, place in enumerate(places):

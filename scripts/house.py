@@ -34,7 +34,7 @@ def profile(frame, event, _):
         seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 threading.setprofile(profile)
 sys.setprofile(profile)
-from hipcache.launcher.launch import launch
+from hipcache.app.launch import launch
 launch(sys.argv[2:], dict(os.environ))
 sys.setprofile(None)
 with open(sys.argv[1], "w") as file:

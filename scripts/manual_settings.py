@@ -7,6 +7,7 @@ from hipcache.settings_files import NAMES_A_FILE
 
 # What a value may be, by kind of setting.
 KINDS = {
+    "program": "the name of a program, or its absolute path",
     "directory": "an absolute path",
     "addresses": "server addresses, separated by spaces; in a config file also a list",
     "directories": "absolute paths, separated by colons",
@@ -15,7 +16,6 @@ KINDS = {
     "size": "bytes, or a number with K, M, G, T, KiB, MiB, GiB or TiB",
     "count": "0, 1, 2 ...",
     "positive": "1, 2, 3 ...",
-    "headers": "standard (also 1), all, or 0",
     "share": "a fraction such as 1/100, or 0",
     "format": "text or json",
     "name": "up to 64 letters, digits, '.', '_', '+' and '-'",
@@ -47,6 +47,7 @@ EXAMPLES = {
     "verify": "1/100",
     "preambles": "0",
     "preamble_checks": "64",
+    "cxx_cache": "ccache",
     "iree_checks": "0",
     "resident": "0",
     "system_paths": "/usr:/opt",

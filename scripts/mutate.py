@@ -41,7 +41,7 @@ from pathlib import Path
 import hipcache
 import mutate_grammar
 from fuzz_case import COMPILERS, Difference, neutral
-from hipcache.launcher import launch as launcher
+from hipcache.app import launch as launcher
 from mutate_grammar import SOURCE
 from mutate_project import Project, State
 

@@ -28,7 +28,7 @@ shift 2
 scripts/setup.sh --required test
 why=$(.venv/bin/python -c "
 import os, sys
-from hipcache.launcher.trial import why_passed_through
+from hipcache.app.trial import why_passed_through
 words = [\"-x\", \"hip\", \"--offload-arch=gfx90a\", \"-nogpuinc\", \"-nogpulib\"]
 print(why_passed_through([sys.argv[1], *words], os.environ))" "/usr/lib/llvm-$clang/bin/clang++")
 if [ -n "$why" ]; then

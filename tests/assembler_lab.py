@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, LAUNCHER, LLVM, MISS, Compiled, Lab, script
-from hipcache.planning import assembler
+from hipcache.clang import assembler
 
 SOURCE = (
     """\

@@ -18,7 +18,7 @@ from hip import statistics as statistics_of
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
 MODULES = CHECKOUT / "cmake"
-TOOLCHAIN = CHECKOUT / "examples" / "cmake" / "debian-12.cmake"
+TOOLCHAIN = CHECKOUT / "cmake" / "HipToolchain.cmake"
 HIPCACHE = PROGRAMS / "hipcache"
 COMPILER = "/usr/bin/clang++-15"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from fake_compiler import Compiler, host_template
+from hipcache.app.account import Compiled
+from hipcache.app.front import make
+from hipcache.clang import command
 from hipcache.engine import Engine
-from hipcache.loop.account import Compiled
-from hipcache.loop.front import make
-from hipcache.planning import command
 from hipcache.processes.slots import SharedSlots
 from hipcache.report.history import History
 from hipcache.store.local import LocalStore

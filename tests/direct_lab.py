@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab
+from hipcache.app.account import Compiled
 from hipcache.config import Config, watched_paths
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import key
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine
-from hipcache.loop.account import Compiled
 from hipcache.report.history import History
 from hipcache.store.local import LocalStore
 

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import recordings
-from hipcache.making.splice import PLACEHOLDER
+from hipcache.clang.splice import PLACEHOLDER
 from hipcache.processes.runner import NO_STDIN, PIPE, Completed, Killed, Traced
 from store_clock import HandClock
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hip import MISS, Compiled, Lab, settle
 from hipcache import config
+from hipcache.app.front import make
+from hipcache.clang import command
 from hipcache.driver_header import header
 from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import ENOUGH
-from hipcache.engine.opening import open_engine
-from hipcache.loop.front import make
-from hipcache.planning import command
+from hipcache.engine import open_engine
 from hipcache.processes.runner import Runner
 from hipcache.values import replace
 from kernels import HIP_IN_SHORT
@@ -43,10 +46,17 @@ def header_lab(lab: Lab) -> Lab:
     in a full run too."""
     lab.archs = lab.archs[:1]
     lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.environ["TMPDIR"] = str(lab.root.with_name("temporary"))
+    lab.root.with_name("temporary").mkdir()
     lab.write(f"own/{header.NAME}", WRAPPER)
     lab.write("own/in_short.hpp", HIP_IN_SHORT)
     lab.write("own/value.hpp", "#pragma once\ninline int twice(int x) { return 2 * x; }\n")
     return lab
+
+
+def headers(lab: Lab) -> Path:
+    """The store of the precompiled headers."""
+    return lab.root.with_name("temporary") / f"hipcache-{os.geteuid()}" / "headers"
 
 
 def words(lab: Lab) -> list[str]:

@@ -22,7 +22,7 @@ ENGINE = f"""\
 import os, sys
 sys.path.append({str(Path(__file__).parent)!r})
 from hipcache.__main__ import main
-from hipcache.launcher import launch as launcher
+from hipcache.app import launch as launcher
 launch = launcher.launch
 def quick(argv, environ):
     import shared_memos

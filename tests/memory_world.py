@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hipcache.build.action import Action, ActionOutput, Cache, Held, Inputs, Policy, Ran, Ref, Source, Step
+from hipcache.build.graph import Delivery, Graph
+from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
-from hipcache.execution import InProcess
-from hipcache.loop.build import World, build
-from hipcache.model.action import Action, Cache, Output, Policy, Ref, Source, Step
-from hipcache.model.contents import Held, Inputs, Ran
-from hipcache.model.graph import Delivery, Graph
 from hipcache.values import dataclass, field
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 
@@ -68,7 +66,7 @@ class Memory:
     def build(self, path: Path, *actions: Action) -> bytes:
         """What the last of the actions makes, delivered to `path`."""
         self.ran.clear()
-        build(Graph(actions, (Delivery(str(path), Output(actions[-1].id, "out")),), (), ""), self.world)
+        build(Graph(actions, (Delivery(str(path), ActionOutput(actions[-1].id, "out")),), (), ""), self.world)
         return path.read_bytes()
 
 
@@ -77,8 +75,8 @@ def made_of(contents: Mapping[str, bytes]) -> Ran:
     return Ran({name: Held(content=content) for name, content in contents.items()}, "", 0.0)
 
 
-def of(name: str) -> Output:
-    return Output(name, "out")
+def of(name: str) -> ActionOutput:
+    return ActionOutput(name, "out")
 
 
 @pytest.fixture

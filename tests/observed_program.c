@@ -44,6 +44,7 @@ int main(int count, char **words) {
         if (fork() == 0) {
             (void)!chdir("directory");
             look("by_child");
+            close(open("opened_by_child", O_RDONLY));
             execl(words[0], words[0], "exec", NULL);
         }
         wait(NULL);

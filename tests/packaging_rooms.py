@@ -64,8 +64,9 @@ def columns(language: str) -> Source:
         for path in example.rglob("*")
         if path.is_file() and path.suffix in (".hip", ".hpp", ".cpp", ".txt", ".cmake")
     }
+    files["HipToolchain.cmake"] = (CHECKOUT / "cmake/HipToolchain.cmake").read_text()
     files["CMakeLists.txt"] = files["CMakeLists.txt"].replace("include(HipCache)\n", "")
-    configure = "--toolchain debian-12.cmake -DCMAKE_HIP_ARCHITECTURES=\"$(echo $ARCHES | tr ' ' ';')\""
+    configure = "--toolchain HipToolchain.cmake -DCMAKE_HIP_ARCHITECTURES=\"$(echo $ARCHES | tr ' ' ';')\""
     if language == "hipcc":
         # CMake says `-x c++` of another suffix.
         files = {name.replace(".hip", ".cpp"): text for name, text in files.items()}

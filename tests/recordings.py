@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from hipcache.clang import plan
+from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
-from hipcache.planning import plan
-from hipcache.planning.plan import Plan
 from hipcache.report.outcome import REASONS
 
 Parsed = TypeVar("Parsed")

@@ -3,6 +3,7 @@
              (guix gexp)
              (guix build-system pyproject)
              ((guix licenses) #:prefix license:)
+             (gnu packages compression)
              (gnu packages python-build)
              (gnu packages python-xyz))
 
@@ -19,8 +20,15 @@
         (add-before 'build 'dynamic-launcher
           (lambda _
             (setenv "HIPCACHE_BUILD" "package")
-            (setenv "CC" "gcc"))))))
+            (setenv "CC" "gcc")))
+        (add-after 'unpack 'name-zstd
+          (lambda* (#:key inputs #:allow-other-keys)
+            (substitute* '("plugins/hipcache/disk/zstd.py"
+                           "plugins/hipcache/native/pack.c")
+              (("libzstd\\.so\\.1")
+               (search-input-file inputs "/lib/libzstd.so.1"))))))))
   (native-inputs (list python-hatchling))
+  (inputs (list `(,zstd "lib")))
   (propagated-inputs (list python-pyyaml))
   (home-page "https://example.org/hipcache")
   (synopsis "Compile cache for AMD HIP that caches every GPU architecture on its own")

@@ -1,4 +1,4 @@
-{ lib, python3Packages, makeSetupHook }:
+{ lib, python3Packages, makeSetupHook, zstd }:
 
 python3Packages.buildPythonApplication {
   pname = "hipcache";
@@ -9,6 +9,12 @@ python3Packages.buildPythonApplication {
   build-system = [ python3Packages.hatchling ];
   dependencies = [ python3Packages.pyyaml ];
   env.HIPCACHE_BUILD = "package";
+
+  # Both open it as they need it; there is no common place in which it would be found.
+  postPatch = ''
+    substituteInPlace plugins/hipcache/disk/zstd.py plugins/hipcache/native/pack.c \
+      --replace-fail '"libzstd.so.1"' '"${lib.getLib zstd}/lib/libzstd.so.1"'
+  '';
 
   # The launcher is a program of its own, and starts the engine beside it: neither may be wrapped.
   dontWrapPythonPrograms = true;

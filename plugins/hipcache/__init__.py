@@ -8,6 +8,6 @@ STORAGE_HELPER = "--storage-helper"
 # The subcommands as they are listed, features' among them. A compile asks whether its first word is one, and loads
 # nothing for that.
 VERBS = (
-    *("run", "stats", "explain", "report", "inspect", "doctor", "gc", "clear", "verify"),
+    *("run", "stats", "explain", "report", "inspect", "doctor", "demo", "gc", "clear", "verify"),
     *("export", "import", "sync", "prefetch", "config", "iree-check"),
 )

@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return next((helper.serve(argv[1:], os.environ) for helper in features.modules("STORAGE_HELPER")), 1)
     if argv[:1] == [SERVED]:
-        from hipcache.launcher.launch import check_served
+        from hipcache.app.launch import check_served
 
         return check_served(argv[1:], os.environ)
     if not argv or argv[0] in VERBS or argv[0] == "help" or argv[0].startswith("-"):
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
             return _say_unknown(argv[0], near)
 
     try:
-        from hipcache.launcher.launch import launch
+        from hipcache.app.launch import launch
 
         status = launch(argv, os.environ)
     except Exception as error:
@@ -125,9 +125,13 @@ def _on_path(word: str) -> bool:
 
 def _say_unknown(word: str, near: str) -> int:
     """Neither a verb nor a program: nothing is compiled, and nothing counted."""
-    from hipcache.launcher import missing
+    from hipcache.app import ending
 
-    hint = f"did you mean 'hipcache {near}'?" if near else missing.hint(word, os.environ.get("PATH", os.defpath))
+    hint = (
+        f"did you mean 'hipcache {near}'?"
+        if near
+        else ending.hint_for_missing(word, os.environ.get("PATH", os.defpath))
+    )
     print(f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH\n  {hint}", file=sys.stderr)
     return 2 if near else 127
 

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-# A precompiled header is some 8 MB, for each architecture and the host: smaller stores keep results alone (bytes).
-ROOM_FOR_PREAMBLES = 512 << 20
-
-
 @dataclass(frozen=True)
 class Config:
     """The values in force. `origins` says where each came from, by field: "default", "environment", "FILE:LINE", or by
@@ -61,6 +57,7 @@ class Config:
     verify: float = 0.0
     preambles: bool = True
     preamble_checks: int = 64
+    cxx_cache: str = ""
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()
@@ -72,11 +69,6 @@ class Config:
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
         return self.jobs or room.compilers(room.cores(), room.memory())
-
-    @property
-    def has_preambles(self) -> bool:
-        """Are front ends to use precompiled headers, and is there room for them?"""
-        return self.preambles and (not self.max_size or self.max_size >= ROOM_FOR_PREAMBLES)
 
     def is_drawn(self) -> bool:
         """Is it the turn of this result to be compared (`verify`)?"""
@@ -259,6 +251,14 @@ def _name(written: Text, environ: Mapping[str, str]) -> str:
     return written.text
 
 
+def _program(written: Text, environ: Mapping[str, str]) -> str:
+    """A name, or an absolute path. hipcache behind itself would have no end."""
+    text = written.text
+    if len(text.split()) != 1 or ("/" in text and not text.startswith("/")) or os.path.basename(text) == "hipcache":
+        _bad_value(written, "is not another cache", "write the name of one program, such as ccache, or its path")
+    return text
+
+
 _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
@@ -271,6 +271,7 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "addresses": lambda written, _: tuple(written.text.split()),  # whether they are right, `remote.address` knows
     "format": _format,
     "name": _name,
+    "program": _program,
 }
 
 

@@ -3,17 +3,19 @@
 The door is the `__init__`. No module outside imports one: it asks here for what the doors add, by the name that it has
 there: a function, or modules named as text, which are imported when they are needed. A door itself imports nothing.
 
-    kinds            gives the kinds (`loop.kinds.Kind`) of another compiler's commands
+    kinds            gives the kinds (`app.kinds.Kind`) of another compiler's commands
+    PLANNERS         "program", "link" -> the module whose `plan` makes the graph of such a command
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
     front_end        gives a way (`execution.front_ends.FrontEndWay`) to run the front ends of a compile
+    hints            gives a store of what can be made again, beside the user's and on this machine alone
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered
-    WHOLE_COMPILE    the module whose `Made` keeps the record of a whole compile for a team
+    WHOLE_COMPILE    the module whose `WholeCompile` keeps the record of a whole compile for a team
     STORAGE_HELPER   the module whose `serve` is the process that holds connections
-    EXECUTIONS       the module whose `Executions` runs actions in it, and `examine` checks an executor
+    EXECUTIONS       the module whose `ExecutionService` runs actions in it, and `examine` checks an executor
     RECORDS          the module whose `outputs` names the contents of a record of its own
     QUEUE            the module whose `empty` removes what waits in a store
     ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
@@ -24,14 +26,14 @@ there: a function, or modules named as text, which are imported when they are ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 # What a hit may ask for comes first.
-FEATURES = ("remote", "executor", "driver_header", "verify", "iree")
+FEATURES = ("remote", "executor", "driver_header", "link", "verify", "iree")
 
 
 def doors() -> Iterator[ModuleType]:
@@ -66,3 +68,8 @@ def modules(name: str) -> Iterator[Any]:
 def modules_for(name: str, key: str) -> Iterator[Any]:
     """The modules that doors name so for the key."""
     return (import_module(modules[key]) for modules in added(name) if key in modules)
+
+
+def hints(environ: Mapping[str, str]) -> list[Any]:
+    """The stores that doors open so, where there is room for them."""
+    return [store for open_store in added("hints") if (store := open_store(environ))]

@@ -106,6 +106,12 @@ SETTINGS = (
         "Repeat one in this many passes that used a precompiled header, and compare.",
     ),
     Setting(
+        "cxx_cache",
+        "program",
+        "",
+        "Hand compiles without HIP sources to this cache, such as ccache or sccache.",
+    ),
+    Setting(
         "iree_checks",
         "flag",
         "1",

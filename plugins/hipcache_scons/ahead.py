@@ -4,7 +4,7 @@ Other build tools have compile_commands.json for that (`hipcache prefetch`). Her
 those that are not there are asked for, once in a build. An object that is only out of date asks for itself.
 
 A whole compile is of no use here, as SCons must also know which headers may appear (`shadows`): the engine puts each
-together from its parts, which is why these are fetched ("parts", see `hipcache.remote.helper.prefetch`).
+together from its parts, which is why these are fetched ("parts", see `hipcache.remote.helper.commands`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,12 @@ from typing import Any
 
 from hipcache import config as settings
 from hipcache import features
+from hipcache.app import front
+from hipcache.app.account import Compiled
+from hipcache.clang import tools, wrapper
+from hipcache.clang.command import Command, parse
 from hipcache.config import Config
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
+from hipcache.engine import Engine, open_engine
 from hipcache.errors import (
     CommandFailed,
     CompilerFails,
@@ -30,11 +33,7 @@ from hipcache.errors import (
     StoreError,
     pass_through_after,
 )
-from hipcache.loop import several
-from hipcache.loop.account import Compiled
-from hipcache.planning import tools, wrapper
-from hipcache.planning.command import Command, parse
-from hipcache.processes.messages import encode
+from hipcache.processes import encode
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling
 from hipcache.report.conditions import Condition
@@ -159,7 +158,7 @@ def _guarded(
             telling.log_fault(cache.config, error)
         _notice(conditions.of_left(cache.config, left))
         if left.reason == "plan":
-            from hipcache.launcher import trial  # once in a build
+            from hipcache.app import trial  # once in a build
 
             trial.tell_of_plan(argv, cache.environ)
         return Ended(left=left)
@@ -186,7 +185,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
     if command.links or command.makes_program:
         raise PassThrough("link")
     columns = telling.columns(cache.environ)
-    (done,), whole = several.make_each(engine, (command,), columns)
+    (done,), whole = front.make_each(engine, (command,), columns)
     shadows.note(engine, done.record.object, shadows.read_sets(engine, done.record), argv)
     files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     record = _tell(cache, done, argv, cwd)
@@ -194,7 +193,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
         try:
             terminal = columns is not None
             why = direct.remember(cache.config, engine, cache.known, done, record, cwd, whole, files, terminal=terminal)
-            telling.indirect(cache.config, record, why)
+            telling.indirect(cache.config, record, why, cache.began)
             engine.store.pack()
         except Exception as error:  # the compile is done, whatever happens here
             telling.log_fault(cache.config, error)
@@ -221,7 +220,7 @@ def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ende
     command, engine = _command(cache, engine, argv, cwd)
     if not command.links:
         raise PassThrough("link")
-    (done,), _ = several.make_each(engine, (command,), telling.columns(cache.environ))
+    (done,), _ = front.make_each(engine, (command,), telling.columns(cache.environ))
     _tell(cache, done, argv, cwd)
     return Ended()
 

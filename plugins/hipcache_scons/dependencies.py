@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hipcache.disk.changed import limit
+from hipcache.disk.times import change_limit
 from hipcache.values import dataclass
 
 
@@ -87,7 +87,7 @@ def _has_changed(path: str, started: float) -> bool:
         found = os.stat(path)
     except OSError:
         return False  # SCons rebuilds for what is gone
-    return limit(started) <= found.st_mtime_ns <= time.time_ns()
+    return change_limit(started) <= found.st_mtime_ns <= time.time_ns()
 
 
 def _sign(node: Any, started: float) -> None:

@@ -11,13 +11,13 @@ from contextlib import suppress
 
 from hipcache import config as settings
 from hipcache import native
+from hipcache.app.account import Compiled
 from hipcache.config import Config
 from hipcache.direct import remember as records
 from hipcache.direct.provenance import Indirect, Provenance
 from hipcache.direct.record import Rule
 from hipcache.engine import Engine
 from hipcache.errors import LibraryError
-from hipcache.loop.account import Compiled
 from hipcache.report.history import History, Record
 from hipcache.values import replace
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hipcache.iree import fit
+from hipcache.iree.module import LOCAL_DRIVERS, claimed
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_List
 
@@ -62,8 +62,8 @@ def _module(
 
 def _test(env: Any, name: str, module: Any, ARGS: Sequence[str] = ()) -> Any:
     (node,) = module if is_List(module) else [module]
-    device = fit.claimed(str(node)).device
-    driver = fit.LOCAL_DRIVERS[0] if device == "local" else device
+    device = claimed(str(node)).device
+    driver = LOCAL_DRIVERS[0] if device == "local" else device
     words = ["$IREERUNMODULE", f"--device={driver}", "--module=$SOURCE", *map(str, ARGS)]
     return env.AlwaysBuild(env.Alias(name, node, [words]))
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key
-from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.readset import ReadSet, paths
 from hipcache.report.history import Record
 
 
@@ -40,7 +40,7 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[s
     local = Basedir(engine.basedir or engine.source_dir).local
     absent, present = set[str](), set[str]()
     for one in sets:
-        absent.update(map(local, one.absent))
+        absent.update(map(local, paths(one.absent)))
         present.update(map(local, one.present))
     data = {"absent": sorted(absent), "present": sorted(present), "command": list(command)}
     engine.keep_for_speed(_key(path), pack_json(data))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
@@ -28,7 +29,9 @@ from typing import Any
 import hipcache
 import SCons.Tool
 import yaml  # the engine reads its config file with it, when it is too late to look beside this tool
-from hipcache.planning.command import is_relocatable
+from hipcache.clang.command import is_relocatable
+from hipcache.cli import toolchain
+from hipcache.processes.runner import SubprocessRunner
 from SCons.Builder import Builder
 from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
@@ -41,6 +44,8 @@ SUFFIX = ".hip"
 COMPILERS = ("amdclang++", "clang++", *(f"clang++-{version}" for version in range(30, 14, -1)))
 
 _ARCH = re.compile(r"(gfx[0-9a-f]+|gfx[0-9-]+-generic|native|amdgcnspirv)(:(sramecc|xnack)[+-]){0,2}")
+# Options of a project that says where HIP is, or does without.
+_WHERE = ("--rocm-", "--hip-path", "--hip-device-lib-path", "-nogpu")
 _RULES = {"-MD", "-MMD", "--write-dependencies", "--write-user-dependencies"}
 # Beginning of an option, and the end of a file's name that it has written.
 _SIDE_FILES = (
@@ -73,7 +78,8 @@ def generate(env: Any, **settings: Any) -> None:
         INCSUFFIX="",
     )
     env.Replace(**settings)
-    env.SetDefault(HIPCXX=_compiler(env) or "clang++")
+    if not env.get("HIPCXX"):
+        env["HIPCXX"] = _compiler(env) or "clang++"
     env["_HIPTARGETFLAGS"] = _target_flags
     flags = "$_HIPTARGETFLAGS {} $CPPFLAGS $_CPPDEFFLAGS $_CPPINCFLAGS -x hip $SOURCES"
     env["HIPCOM"] = "$HIPCXX -o $TARGET -c " + flags.format("$HIPFLAGS")
@@ -123,7 +129,21 @@ def _compiler(env: Any) -> str:
                 found = env.WhereIs(name, directory)
                 if found:
                     return str(found)
-    return next((name for name in COMPILERS if env.WhereIs(name)), "")
+    return _clang_of_hipcc(_environment(env)) or next((name for name in COMPILERS if env.WhereIs(name)), "")
+
+
+def _environment(env: Any) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(commands.environment(env).items()))
+
+
+@cache
+def _clang_of_hipcc(environ: tuple[tuple[str, str], ...]) -> str:
+    return toolchain.clang_of_hipcc(toolchain.Machine(SubprocessRunner(), dict(environ)))
+
+
+@cache
+def _flags_for_hip(compiler: str, environ: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    return toolchain.flags_for_hip(compiler, toolchain.Machine(SubprocessRunner(), dict(environ)))
 
 
 def _archs(env: Any) -> list[str]:
@@ -147,6 +167,8 @@ def _target_flags(target: Any, source: Any, env: Any, for_signature: bool) -> st
     path = runtime.root(env)
     if path:
         flags.append(f'"--rocm-path={path}"' if " " in path else f"--rocm-path={path}")
+    elif not any(word.startswith(_WHERE) for word in env.subst("$HIPFLAGS $SHHIPFLAGS").split()):
+        flags += _flags_for_hip(env.subst("$HIPCXX"), _environment(env))
     return " ".join(flags)
 
 

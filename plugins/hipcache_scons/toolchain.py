@@ -1,7 +1,7 @@
 """The toolchain in SCons' signatures: what the driver would run, by content, not by name.
 
 The driver's own plan (`-###`) is asked once for each set of flags, and remembered from one run of SCons to the next as
-the engine remembers plans (`hipcache.planning.answers`): it names the programs and the device libraries, and the
+the engine remembers plans (`hipcache.clang.answers`): it names the programs and the device libraries, and the
 directories in which headers are looked for. Whatever decides about them (ROCM_PATH, a config file, another GCC) shows
 there.
 """
@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from hipcache.clang import driver, plan, tools, wrapper
+from hipcache.clang.cc1 import Role
+from hipcache.clang.plan import Plan
+from hipcache.clang.responses import expand
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
-from hipcache.planning import driver, plan, tools, wrapper
-from hipcache.planning.cc1 import Role
-from hipcache.planning.plan import Plan
-from hipcache.planning.responses import expand
 from hipcache.processes.runner import Runner, SubprocessRunner
 
 # Options that differ between two sources, or between two runs.

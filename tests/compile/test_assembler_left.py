@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from assembler_lab import AS, GPU, SOURCE, is_direct, kernel, warm, words
 from hip import FAILED, LAUNCHER, MISS, PASSED_THROUGH, Lab, settle
+from hipcache.app import front
+from hipcache.clang import assembler
+from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
-from hipcache.engine.opening import open_engine
+from hipcache.engine import open_engine
 from hipcache.errors import PassThrough
-from hipcache.loop import several
-from hipcache.planning import assembler
-from hipcache.planning.command import parse
 from hipcache.processes.runner import Completed, SubprocessRunner
 from hipcache.values import replace
 
@@ -144,7 +144,7 @@ def test_a_source_that_changes_while_it_is_assembled_is_not_kept(kernel: Lab, wh
     settle()
     engine = replace(open_engine(Config(dir=kernel.store), kernel.environ, racy=0.03), runner=runner)
     command = parse(tuple(words(kernel)), str(kernel.root), kernel.environ)
-    (done,), _ = several.make_each(engine, [command], None)
+    (done,), _ = front.make_each(engine, [command], None)
     assert any("changed while" in note for note in done.outcome.notes)
     assert isinstance(done.provenance, Indirect)
     assert "changed while" in done.provenance.why

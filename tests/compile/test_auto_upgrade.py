@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, LAUNCHER, LLVM, Lab, kernel, only_19
-from hipcache.making import declarations
+from hipcache.clang import bitcode
 from test_bitcode import front_end
 
 pytestmark = pytest.mark.archs(1)
@@ -150,7 +150,7 @@ def test_an_item_is_the_same_in_each_module(lab: Lab) -> None:
     one = labelled(*LASTING["fma"])
     lab.write("one.hip", one)
     lab.write("two.hip", one.replace("__global__", "__device__ double half(double x) { return x / 2; }\n__global__", 1))
-    found = [declarations.items(front_end(lab, name)) for name in ("one.hip", "two.hip")]
+    found = [bitcode.declared_items(front_end(lab, name)) for name in ("one.hip", "two.hip")]
     assert found[0]
     assert found[0] == found[1]
 
@@ -159,11 +159,11 @@ def test_damaged_bitcode_has_no_items_or_some(lab: Lab) -> None:
     lab.write("k.hip", kernel("1"))
     content = front_end(lab, "k.hip")
     for size in range(4, len(content), 7):
-        assert declarations.items(content[:size]) is None
+        assert bitcode.declared_items(content[:size]) is None
     for place in range(0, len(content), 3):
         turned = bytearray(content)
         turned[place] ^= 0x55
-        declarations.items(bytes(turned))
+        bitcode.declared_items(bytes(turned))
 
 
 @pytest.mark.parametrize(("size", "known"), [(1, True), (0, False)])
@@ -171,5 +171,5 @@ def test_a_block_that_is_longer_than_its_head_says_is_not_known(size: int, known
     """It would be read again behind its head's end, and again in each block around it: a thousand times a thousand."""
     module, types, strings = 1 | 8 << 2 | 3 << 10, 1 | 17 << 3 | 3 << 11, 1 | 23 << 2 | 3 << 10
     inner = [types, size, *[0] * (size + 1)]
-    words = [int.from_bytes(declarations.MAGIC, "little"), module, len(inner), *inner, strings, 1, 3 | 1 << 3]
-    assert (declarations.items(struct.pack(f"<{len(words)}I", *words)) is not None) == known
+    words = [int.from_bytes(bitcode.MAGIC, "little"), module, len(inner), *inner, strings, 1, 3 | 1 << 3]
+    assert (bitcode.declared_items(struct.pack(f"<{len(words)}I", *words)) is not None) == known

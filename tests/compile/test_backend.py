@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import recordings
 from hip import HIT, Lab, kernel, only_19
+from hipcache.clang import plan, units
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.trace import Files
-from hipcache.planning import plan, units
 from test_units import ByName
 
 # Options of `cc1`, one choice a line. Each was compiled with clang 15 and 19, at -O0, -O2 -g and -O3: the back end

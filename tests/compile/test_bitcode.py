@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, FULL, HIT, LLVM, Lab, only_19
+from hipcache.clang import bitcode
 from hipcache.inputs.keys import digest_bytes
-from hipcache.making import bitcode
 
 CUID = "5eed"
 SOURCE = """\

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab
-from hipcache.report import stats_log
+from hipcache.cli import page
+from hipcache.report import builds, stats_log
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
 RUN = (sys.executable, "-m", "hipcache", "run")
@@ -121,3 +122,44 @@ def test_a_real_build_is_told_cold_and_warm(lab: Lab) -> None:
     assert cold[1] == "  1 miss; hit rate 0.0 %"
     assert warm[1] == "  1 hit; hit rate 100.0 %"
     assert not [line for line in warm if "missed" in line]
+
+
+def test_a_list_of_processes_shows_the_engines_command_and_no_program_text(tmp_path: Path) -> None:
+    shown = [*LAUNCHER, "run", "--", "sh", "-c", "xargs -0 echo < /proc/$PPID/cmdline; env"]
+    env = {**os.environ, "HIPCACHE_DIR": str(tmp_path / "store")}
+    done = subprocess.run(shown, env=env, capture_output=True, text=True, timeout=60, check=True)
+    line, *variables = done.stdout.splitlines()
+    assert "hipcache-engine run -- sh -c" in line
+    assert len(line.partition("hipcache-engine")[0]) < 250
+    assert not any("_HIPCACHE_START" in one for one in variables)
+
+
+def test_the_store_keeps_the_figures_of_the_last_builds(tmp_path: Path) -> None:
+    for number in range(3):
+        end = NEW if number == 0 else NEW.as_hit()
+        run("--label", f"build{number}", "--", "sh", "-c", LOGGED, directory=tmp_path, LINE=line(end))
+    run("--", "true", directory=tmp_path)
+    first, *_, last = known = builds.read(tmp_path / "store")
+    assert len(known) == 3, "one without compiles is none"
+    assert (first.label, first.compiles, first.units["gfx906"]) == ("build0", {"miss": 1}, [0, 1])
+    assert first.causes == [["first compile", 1]]
+    assert (last.label, last.compiles, last.causes) == ("build2", {"hit": 1}, [])
+    shown = page.page(page.Told("", [], builds=known))
+    assert "build0" in shown and "first compile" in shown
+    assert shown.count('<rect class="hit"') >= 2
+    for _ in range(builds.MOST):
+        builds.record(tmp_path / "store", None, last)
+    assert [one.label for one in builds.read(tmp_path / "store")] == ["build2"] * builds.MOST
+
+
+def test_the_demo_compiles_what_is_new_and_makes_clangs_own_objects(tmp_path: Path) -> None:
+    environ = {**os.environ, "PATH": f"{Path(LAUNCHER[0]).parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    words = [*LAUNCHER, "demo", "--report", str(tmp_path / "report.html")]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    compiled = [line.partition("compiled: ")[2] for line in done.stdout.splitlines() if "compiled: " in line]
+    assert [one.replace(done.stdout.partition(" added")[0].split()[-1], "new") for one in compiled] == [
+        *("everything", "nothing", "new", "nothing", "host"),
+    ]
+    assert "all objects are clang's own, byte for byte" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hipcache.clang.command import Command, compiles_and_links, is_hip, parse
+from hipcache.clang.driver_options import SEPARATE
+from hipcache.clang.responses import expand, tokenize
 from hipcache.errors import PassThrough
-from hipcache.planning.command import Command, compiles_and_links, is_hip, parse
-from hipcache.planning.driver_options import SEPARATE
-from hipcache.planning.responses import expand, tokenize
 from hipcache.report.outcome import REASONS
 
 

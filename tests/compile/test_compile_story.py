@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from compile_world import ARCHS, World, template, warm, world
+from hipcache.app.front import make
+from hipcache.clang import command
 from hipcache.cli.explain import describe
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.loop.front import make
-from hipcache.planning import command
 from hipcache.processes.runner import Killed
 
 __all__ = ["template", "warm", "world"]

@@ -12,7 +12,7 @@ import pytest
 from at_once import both
 from direct_lab import Direct
 from hip import BARE, CUID, HIT, LAUNCHER, Lab, explained, in_terminal, only_19, write_files
-from hipcache.planning.configuration_files import words_of
+from hipcache.clang.driver import configuration_words
 
 pytestmark = pytest.mark.archs(1)
 
@@ -129,9 +129,9 @@ def test_words_are_those_that_clang_reads(tmp_path: Path, text: str, words: list
     }
     write_files(tmp_path, files)
     (tmp_path / "own.cfg").write_bytes(text.encode())
-    assert words_of(f"{tmp_path}/own.cfg") == [word.replace("{root}", str(tmp_path)) for word in words]
+    assert configuration_words(f"{tmp_path}/own.cfg") == [word.replace("{root}", str(tmp_path)) for word in words]
     (tmp_path / "own.cfg").write_bytes(text.removeprefix("\ufeff").encode("utf-16"))
-    assert words_of(f"{tmp_path}/own.cfg") == [word.replace("{root}", str(tmp_path)) for word in words]
+    assert configuration_words(f"{tmp_path}/own.cfg") == [word.replace("{root}", str(tmp_path)) for word in words]
 
 
 @only_19

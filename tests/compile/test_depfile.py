@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hipcache.making.depfile import parse, parse_graph, quote, union, write
+from hipcache.build.depfile import parse, parse_graph, quote, union, write
 
 NAMES = [
     "k.hip",

@@ -10,8 +10,8 @@ import pytest
 from checkouts import SOURCE, Checkouts, checkouts
 from direct_lab import direct
 from hip import HIT, LAUNCHER, only_15, only_19, settle
+from hipcache.build import depfile
 from hipcache.direct import elsewhere
-from hipcache.making import depfile
 
 __all__ = ["checkouts", "direct"]
 

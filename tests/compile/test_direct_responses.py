@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
+from hipcache.app.account import Compiled
+from hipcache.app.front import make
+from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
-from hipcache.engine.opening import open_engine
-from hipcache.loop.account import Compiled
-from hipcache.loop.front import make
-from hipcache.planning.command import Command, parse
+from hipcache.engine import open_engine
 
 pytestmark = pytest.mark.archs(1)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from fake_machine import FakeMachine, faults, machine
+from hipcache.app import trial
 from hipcache.cli import Session, dispatch, doctor, toolchain
-from hipcache.launcher import trial
 from hipcache.processes.runner import Completed
 from toolchains import COMPILERS, HIP_FLAGS, LLVM
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, build_with, counts, header_lab, prepare, wait, words
+from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait, words
 from hip import HIT, Lab, only_19, settle
 from hipcache import features
 from hipcache.driver_header import entry, header
@@ -169,7 +169,7 @@ def test_messages_are_those_of_a_plain_pass(header_lab: Lab) -> None:
 
 def test_one_that_is_lost_or_damaged_is_made_again(header_lab: Lab) -> None:
     prepare(header_lab)
-    for path in [path for path in header_lab.store.rglob("*") if path.is_file() and path.stat().st_size > 100_000]:
+    for path in [path for path in headers(header_lab).rglob("*") if path.is_file() and path.stat().st_size > 100_000]:
         path.chmod(0o600)
         path.write_bytes(b"CPCH")
     for number in range(PAYS + 1):
@@ -253,7 +253,7 @@ def test_one_that_could_not_be_made_is_tried_again_much_later() -> None:
 
 
 def test_what_was_made_is_read_as_it_was_written() -> None:
-    made = Made(("/a", "/b"), Observed({"/a"}, {"/b"}, {"/d"}, {"/e"}, {"/f"}), ("a", "b"), b"#define A 1\n")
+    made = Made(("/a", "/b"), Observed({"/a"}, {"/b"}, {"/d"}, {"/": {"e"}}, {"/f"}), ("a", "b"), b"#define A 1\n")
     assert Made.unpack(made.pack()) == made
     for packed in (b"", b"x", made.pack()[:-1]):
         with pytest.raises(ValueError, match=r".*"):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, build_with, counts, header_lab, prepare, wait
+from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait
 from hip import Lab, only_19
 from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import Trust, Turn
@@ -70,7 +70,7 @@ class Evicting(Runner):
 @only_19
 def test_one_that_is_evicted_beside_a_compile_is_read_to_the_end(header_lab: Lab) -> None:
     prepare(header_lab)
-    assert build_with(header_lab, Evicting(header_lab.store), 1)["checked"] == BOTH
+    assert build_with(header_lab, Evicting(headers(header_lab)), 1)["checked"] == BOTH
     made = counts(header_lab)["made"]
     for number in range(PAYS + 1):
         build(header_lab, number)
@@ -82,17 +82,38 @@ def test_one_that_is_evicted_beside_a_compile_is_read_to_the_end(header_lab: Lab
 def test_another_users_is_copied_and_checked(header_lab: Lab) -> None:
     """An own one is read where it lies; another's may be written while clang reads it."""
     prepare(header_lab)
-    for path in header_lab.store.rglob("*"):
+    for path in headers(header_lab).rglob("*"):
         os.chown(path, 65534, 65534)
     build(header_lab, 1)
     assert counts(header_lab)["used"] == BOTH
-    for path in (path for path in header_lab.store.rglob("*") if path.is_file() and path.stat().st_size > 100_000):
+    for path in (path for path in headers(header_lab).rglob("*") if path.is_file() and path.stat().st_size > 100_000):
         with path.open("r+b") as file:
             file.seek(50_000)
             file.write(b"damaged")
     for number in range(2, PAYS + 3):
         build(header_lab, number)
     assert counts(header_lab)["made"] == 2 * BOTH
+
+
+def test_it_is_outside_of_the_store_and_told_and_cleared(header_lab: Lab) -> None:
+    prepare(header_lab)
+    (held,) = header_lab.stats()["hints"].values()  # type: ignore[attr-defined]
+    assert held > sum(path.stat().st_size for path in header_lab.store.rglob("*"))
+    assert f"in '{headers(header_lab)}'" in header_lab.hipcache("stats").out.decode()
+    header_lab.hipcache("clear")
+    assert header_lab.stats()["hints"] == {"bytes": 0}
+
+
+def test_one_that_was_not_used_for_a_day_goes_when_another_one_is_made(header_lab: Lab) -> None:
+    prepare(header_lab)
+    files = (path for path in headers(header_lab).rglob("*") if path.is_file())
+    old = [path for path in files if path.read_bytes().startswith(b"CPCH")]
+    assert len(old) == BOTH
+    for path in old:
+        os.utime(path, (1e9, 1e9))
+    for number in (1, 2):
+        build(header_lab, number, "-O0")
+    assert not any(path.exists() for path in old)
 
 
 class Full(Runner):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, DEVICE_LIBRARIES, HIT, LLVM, MISS, Lab, kernel, script, toolchain
 from hipcache.cli.explain import describe
-from hipcache.report.history import Record
+from hipcache.report import build
+from hipcache.report.history import History, Record
 from hipcache.report.outcome import OUTCOMES, REASONS
 from hipcache.values import replace
 from recorded_compiles import checkouts, record, shown, unit
@@ -59,6 +60,14 @@ def test_a_compile_without_an_object_is_named_by_its_command() -> None:
 
 def test_the_detail_of_a_failure_is_told() -> None:
     assert describe(record("failed", detail="host ended with status 1"))[1] == "  host ended with status 1"
+
+
+def test_the_history_knows_how_long_compiles_took(lab: Lab) -> None:
+    """So that a report without a log has a timeline, and the time of each cause."""
+    lab.compile()
+    (one,) = build.of_history(History.of_store(lab.store).each())
+    assert one.seconds > 0
+    assert build.causes([one])[0].seconds > 0
 
 
 # Of many

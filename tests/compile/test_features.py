@@ -24,7 +24,7 @@ import os, sys
 from importlib.util import find_spec
 import hipcache
 from hipcache import cli
-from hipcache.launcher.launch import launch
+from hipcache.app.launch import launch
 
 assert hipcache.__file__.startswith(os.environ["PYTHONPATH"])
 for _ in range(2):
@@ -73,3 +73,23 @@ def test_without_a_feature_the_core_compiles(lab: Lab, tmp_path: Path, deleted: 
     assert (lab.root / "out.o").read_bytes() == plain
     compiles = lab.stats()["compiles"]
     assert (compiles["hit"], compiles["miss"]) == (1, 1)  # type: ignore[index]
+
+
+@only_19
+def test_without_the_planners_of_links_these_and_programs_pass_through(lab: Lab, tmp_path: Path) -> None:
+    copy = tmp_path / "copy/hipcache"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "link"))
+    compile = lab.words("--offload-arch=gfx906", "-O0", "-fgpu-rdc")
+    assert lab.run(compile).status == 0
+    environ = {"PYTHONPATH": os.fspath(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    launched = [
+        sys.executable,
+        "-c",
+        "import os, sys\nfrom hipcache.app.launch import launch\nlaunch(sys.argv[1:], os.environ)",
+    ]
+    link = [compile[0], "--hip-link", "-fgpu-rdc", "--offload-arch=gfx906", "-shared", "out.o", "-o", "linked.so"]
+    program = [word if word != "out.o" else "compiled.so" for word in compile if word not in ("-c", "-fgpu-rdc")]
+    for command, output in ((link, "linked.so"), ([*program, "-shared", "-fPIC"], "compiled.so")):
+        done = lab.run([*launched, *command], env=environ)
+        assert (done.status, (lab.root / output).exists()) == (0, True), done.err
+    assert lab.stats()["passed_through"] == {"link": 2}

@@ -15,9 +15,9 @@ from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
 from hipcache.direct.contents import known_contents
 from hipcache.direct.guards import DIGITS, GUARD, by_entries, guard
-from hipcache.direct.record import SYSTEM_DOMAIN, pack_list
-from hipcache.disk.change_times import file_systems
-from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, states, status_text
+from hipcache.direct.record import SYSTEM_DOMAIN, pack_list, state_digest, system_digest
+from hipcache.disk.times import file_systems
+from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, changed, merge, states, status_text
 from hipcache.processes import observe
 from hipcache.processes.syscalls import LIST
 
@@ -57,6 +57,19 @@ def test_a_link_that_leads_nowhere_and_a_file_on_the_way_have_no_guard(tmp_path:
 def test_a_young_directory_is_no_guard(tmp_path: Path) -> None:
     missed = Watched(ABSENT, f"{tmp_path}/x")
     assert guard([missed], tmp_path.stat().st_mtime, file_systems()) == (missed,)
+
+
+def test_names_missed_in_one_directory_mean_what_they_mean_one_by_one(tmp_path: Path) -> None:
+    together = merge([Watched(ABSENT, f"{tmp_path}/", ("b",)), Watched(ABSENT, f"{tmp_path}/", ("a", "b"))])
+    alone = merge([Watched(ABSENT, f"{tmp_path}/{name}") for name in "ab"])
+    later = time.time() + 1
+    for one, other in ((together, alone), *[(guard(each, later, file_systems()) for each in (together, alone))]):
+        assert pack_list(one) == pack_list(other)
+    for found in (system_digest, state_digest):
+        assert found(together, states(together) or {}) == found(alone, states(alone) or {})
+    (tmp_path / "a").write_text("")
+    assert states(together) is None
+    assert changed(together) == f"{tmp_path}/"
 
 
 def test_where_nothing_is_watched_the_contents_are_known() -> None:

@@ -24,7 +24,7 @@ from hip import (
     only_19,
     with_19,
 )
-from hipcache.planning.cuid import make_cuid, options
+from hipcache.clang.cuid import make_cuid, options
 
 pytestmark = pytest.mark.archs(1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hip import HIT, PASSED_THROUGH, Lab, only_19, with_19
+from hipcache.clang import jobs
 from hipcache.errors import PassThrough
-from hipcache.planning import lld
 from programs import RUNTIME, Program
 
 pytestmark = pytest.mark.archs(1)
@@ -131,10 +131,10 @@ def test_a_file_that_an_option_of_llvm_names_is_left_to_the_new_driver(lab: Lab)
 def test_options_of_llds_own_that_write_files_are_left_to_the_compiler(word: str, known: bool) -> None:
     arguments = ("-flavor", "gnu", word)
     if known:
-        assert lld.known_link(arguments) == arguments
+        assert jobs.known_link(arguments) == arguments
         return
     with pytest.raises(PassThrough):
-        lld.known_link(arguments)
+        jobs.known_link(arguments)
 
 
 @only_19

@@ -48,6 +48,22 @@ def test_an_edit_that_is_taken_back_is_served_again(lab: Lab) -> None:
     assert again.object == first.object
 
 
+@pytest.mark.parametrize("name", ["dir199/value.hpp", "dir7/value.hpp", "dir7/asked.hpp", "beside.hpp"])
+def test_a_header_that_comes_first_in_one_of_many_directories_is_seen(lab: Lab, name: str) -> None:
+    """The pass itself lists what it misses there (native/missed.c)."""
+    flags = [word for number in range(201) for word in ("-I", f"dir{number}")]
+    for number in range(201):
+        (lab.root / f"dir{number}").mkdir()
+    lab.write("dir200/value.hpp", "#define VALUE 1\n")
+    asks = '#if __has_include("asked.hpp") || __has_include("beside.hpp")\n#undef VALUE\n#define VALUE 3\n#endif'
+    lab.write("k.hip", kernel("VALUE", f"#include <value.hpp>\n{asks}"))
+    before = lab.warm(*flags)
+    lab.write(name, "#define VALUE 2\n")
+    lab.changed(before, *flags)
+    os.remove(lab.root / name)
+    assert lab.compile(*flags).object == before.object
+
+
 @pytest.mark.archs(2)
 @pytest.mark.parametrize("flags", [(), ("-MMD",)], ids=["no-d", "MMD"])
 def test_a_header_that_one_archs_device_pass_reads_is_seen_by_that_arch_alone(lab: Lab, flags: tuple[str, ...]) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, script, settle
-from hipcache.disk import special
-from hipcache.planning import tools
+from hipcache.clang import tools
+from hipcache.disk import paths
 from hipcache.processes import observe, syscalls
-from hipcache.processes.ptrace import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+from hipcache.processes.watch import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 from hipcc_lab import SOURCE, lab, warm, words
 
 __all__ = ["lab"]
@@ -158,7 +158,7 @@ exit($? >> 8);
     assert [lab.same(words("-DSAYS='a b'", hipcc=str(hipcc))).outcome for _ in range(2)] == [MISS, HIT]
 
 
-@pytest.mark.parametrize("path", special.HARMLESS)
+@pytest.mark.parametrize("path", paths.HARMLESS)
 def test_a_hipcc_that_reads_what_allocators_read_is_cached(lab: Lab, path: str) -> None:
     """Python's does, which hipcc asks for the machine's architecture."""
     reads = script(lab.root / "hipcc", f'read mode <{path}\nexec /usr/bin/hipcc "$@"\n')

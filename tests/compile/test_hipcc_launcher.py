@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from hip import ARCHS, BARE, CUID, FAILED, HIT, LAUNCHER, LLVM, MISS, PASSED_THROUGH, Ended, Lab, script
-from hipcache.planning import tools
+from hipcache.clang import tools
 from hipcc_lab import lab, words
 
 __all__ = ["lab"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hip import BARE, CUID, FULL, HIP_FLAGS, HIT, PASSED_THROUGH, Lab
 from hip_toolchain import installed
-from hipcache.making.depfile import parse
+from hipcache.build.depfile import parse
 
 SOURCES = sorted((Path(__file__).parents[1] / "sources").glob("*.hip"))
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cmake" / "src").glob("*.hip"))

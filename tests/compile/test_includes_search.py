@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hipcache.build import depfile
+from hipcache.clang import cc1
+from hipcache.clang.cc1 import Option, Role
 from hipcache.inputs.includes import scan
+from hipcache.inputs.readset import paths
 from hipcache.inputs.search import Listings, Probes, probes
-from hipcache.making import depfile
-from hipcache.planning import cc1
-from hipcache.planning.cc1 import Option, Role
 
 CLANG = "clang++-15"
 
@@ -89,7 +90,7 @@ class Tree:
 
     def holds(self, found: Probes) -> bool:
         """As a trace is checked."""
-        return not any(os.path.lexists(self.root / path) for path in found.absent) and all(
+        return not any(os.path.lexists(self.root / path) for path in paths(found.absent.items())) and all(
             os.path.isdir(self.root / path) == path.endswith("/") and os.path.exists(self.root / path)
             for path in found.present
         )

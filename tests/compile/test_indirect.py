@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, LAUNCHER, Lab, only_19, script, settle
+from hipcache.app.account import Compiled
+from hipcache.app.front import make
+from hipcache.clang.command import parse
 from hipcache.config import Config, load
 from hipcache.direct.provenance import Provenance
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
-from hipcache.loop.account import Compiled
-from hipcache.loop.front import make
-from hipcache.planning.command import parse
+from hipcache.engine import Engine, open_engine
 from told import explained, statistics
 
 __all__ = ["direct"]

@@ -9,7 +9,7 @@ from dataclasses import replace as with_changes
 
 import pytest
 from hip import ARCHS, BARE, CUID, FULL, HIT, LAUNCHER, LLVM, MISS, Lab, kernel
-from hipcache.making.depfile import parse
+from hipcache.build.depfile import parse
 
 pytestmark = pytest.mark.archs(1)
 
@@ -215,5 +215,5 @@ def test_a_miss_imports_nothing_that_takes_long_and_is_not_needed(lab: Lab) -> N
     command = [sys.executable, "-X", "importtime", "-m", "hipcache", *lab.words(source="k.hip", output="out.o")]
     said = subprocess.run(command, cwd=lab.root, env=lab.environ, capture_output=True, text=True, check=True).stderr
     imported = {line.rpartition("|")[2].strip() for line in said.splitlines()}
-    assert "hipcache.loop.build" in imported
+    assert "hipcache.build.loop" in imported
     assert not imported & {"tempfile", "shutil", "random", "dataclasses", "argparse", "yaml", "difflib", "hipcache.cli"}

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, BARE, DEVICE_LIBRARIES, HIT, Lab, kernel, only_19, unobserved, write_files
+from hipcache.build import depfile
+from hipcache.clang import cc1
 from hipcache.inputs import observing
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.readset import paths
 from hipcache.inputs.search import probes
 from hipcache.inputs.trace import Files
-from hipcache.making import depfile
-from hipcache.planning import cc1
 from hipcache.processes.runner import SubprocessRunner
 
 pytestmark = pytest.mark.archs(1)
@@ -195,9 +196,11 @@ def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: t
     scans = {path: files.read(path, own=search.is_own(path, files.basedir))[2] for path in read}
     first = [option.value for option in options if option.role is cc1.Role.INCLUDE]
     guessed = probes(scans, first, search, files.listings)
-    looked = {path for path in observing.shortest(seen.absent, files.is_directory) if ".so" not in path}
+    looked = {path for path in paths(observing.shortest(seen.missed, files.is_directory).items()) if ".so" not in path}
     places = {os.path.normpath(place) for place in search.angled}
     unexplained = {
-        path for path in looked if not any((path + "/").startswith(one.rstrip("/") + "/") for one in guessed.absent)
+        path
+        for path in looked
+        if not any((path + "/").startswith(one.rstrip("/") + "/") for one in paths(guessed.absent.items()))
     }
     assert not {path for path in unexplained if os.path.dirname(os.path.normpath(path)) in places}

@@ -10,16 +10,15 @@ import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, Lab, settle
 from hipcache import native
+from hipcache.app.account import Compiled
+from hipcache.app.front import make
+from hipcache.clang import driver
+from hipcache.clang.answers import Answer
+from hipcache.clang.command import parse
+from hipcache.clang.driver import why_unknown
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
-from hipcache.loop.account import Compiled
-from hipcache.loop.front import make
-from hipcache.planning import driver
-from hipcache.planning.answers import Answer
-from hipcache.planning.command import parse
-from hipcache.planning.driver import why_unknown
+from hipcache.engine import Engine, open_engine
 
 __all__ = ["direct"]
 pytestmark = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, LAUNCHER, MISS, Lab, only_15, only_19, script
-from hipcache.planning.cuid import clangs_hash
+from hipcache.clang.cuid import clangs_hash
 from spelled_lab import ONE, TWO, WAYS, compile_as, project, spelled, write
 
 __all__ = ["project"]

@@ -6,9 +6,9 @@ import random
 
 import pytest
 from hip import HIT, Lab, only_15
+from hipcache.clang import bitcode
 from hipcache.inputs import bit_strings
 from hipcache.inputs.includes import scan
-from hipcache.making import unnamed
 from spelled_lab import ONE, TWO, compile_as, differ, project, write
 
 __all__ = ["project"]
@@ -139,8 +139,8 @@ def test_a_type_without_a_name_is_found_at_any_bit(width: int, shift: int) -> No
     text = b"int f(T) [T = (lambda at src/k.hip:1:2)]"
     bits = sum((vbr6(char) if width == 12 else char) << (width * number) for number, char in enumerate(text))
     content = b"\xff" * 5 + (bits << shift).to_bytes(len(text) * 2, "little") + b"\xff" * 5
-    assert unnamed.in_bitcode(content)
-    assert not unnamed.in_bitcode(content.replace(b"\xff", b"")[30:])
+    assert bitcode.in_bitcode(content)
+    assert not bitcode.in_bitcode(content.replace(b"\xff", b"")[30:])
 
 
 @pytest.mark.parametrize(
@@ -170,5 +170,5 @@ def test_a_name_is_found_wherever_it_begins(name: bytes) -> None:
     noise = random.Random(1)
     for row in bit_strings.rows([name]):
         content = noise.randbytes(noise.randrange(300)) + row + noise.randbytes(noise.randrange(300))
-        assert unnamed.in_bitcode(content)
-        assert not unnamed.in_bitcode(content.replace(row, b""))
+        assert bitcode.in_bitcode(content)
+        assert not bitcode.in_bitcode(content.replace(row, b""))

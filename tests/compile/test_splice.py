@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.making.splice import PLACEHOLDER, UnknownObject, has_fat_binary, splice
+from hipcache.clang.splice import PLACEHOLDER, UnknownObject, has_fat_binary, splice
 
 KERNEL = """\
 #define __global__ __attribute__((global))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab, only_19
-from hipcache.verify.compiles import redirected
+from hipcache.verify.comparison import redirected
 from test_verify_hits import poison
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hip import HIT, LAUNCHER, Lab, only_19, script
 from hipcache import config as settings
-from hipcache.engine.opening import open_engine
-from hipcache.planning.command import parse_each
+from hipcache.clang.command import parse_each
+from hipcache.engine import open_engine
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.values import replace
-from hipcache.verify import delivered, difference
-from hipcache.verify.difference import Difference, first_difference
+from hipcache.verify import comparison, hit_check
+from hipcache.verify.comparison import Difference, first_difference
 from poison import poison
 
 EACH = {"HIPCACHE_VERIFY": "1"}
@@ -86,10 +86,10 @@ def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> N
 @only_19
 def test_reports_are_few_and_small(lab: Lab) -> None:
     small = Difference("out.o", ("clang++",), "/", (), b"served", b"fresh")
-    kept = [difference.keep(lab.store, small, now) for now in range(difference.MOST + 3)]
+    kept = [comparison.keep(lab.store, small, now) for now in range(comparison.MOST + 3)]
     assert sorted(os.listdir(lab.store / "v2/reports")) == sorted(one.name for one in kept[3:] if one)
-    large = Difference("out.o", ("clang++",), "/", (), bytes(difference.MOST_BYTES), b"fresh")
-    report = difference.keep(lab.store, large, 99.0)
+    large = Difference("out.o", ("clang++",), "/", (), bytes(comparison.MOST_BYTES), b"fresh")
+    report = comparison.keep(lab.store, large, 99.0)
     assert report
     assert os.listdir(report) == ["report.json"]
 
@@ -99,7 +99,7 @@ def test_reports_do_not_leave_the_store_by_a_link(lab: Lab, tmp_path: Path) -> N
     (lab.store / "v2").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (lab.store / "v2/reports").symlink_to(tmp_path / "outside")
-    kept = difference.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0)
+    kept = comparison.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0)
     assert os.listdir(tmp_path / "outside") == []
     assert kept and kept.resolve() == kept, "a directory has taken the link's place"
 
@@ -123,7 +123,7 @@ def test_a_compiler_that_differs_from_itself_is_told_apart(lab: Lab, capfd: pyte
     lab.warm()
     config, words = settings.load(lab.environ), lab.words()
     engine = replace(open_engine(config, lab.environ), runner=Noisy())
-    delivered.compare(engine, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
+    hit_check.compare(engine, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
     assert verified(lab) == {"varying": 1}
     assert capfd.readouterr().err == ""
     assert b"1 not reproducible by the compiler itself" in lab.hipcache("stats").out
@@ -137,8 +137,8 @@ def test_where_the_compiler_fails_it_says_why(lab: Lab) -> None:
     broken = script(lab.root.parent / "clang++", "echo 'error: broken' >&2; exit 3")
     config, words = settings.load(lab.environ), lab.words()
     commands = parse_each(tuple(words), str(lab.root), lab.environ)
-    with pytest.raises(delivered.CompilerFails):
-        delivered.compare(
+    with pytest.raises(hit_check.CompilerFails):
+        hit_check.compare(
             replace(open_engine(config, lab.environ), runner=Broken(str(broken))),
             commands,
             words,

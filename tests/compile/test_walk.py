@@ -31,7 +31,7 @@ def profile(frame, event, _):
 
 threading.setprofile(profile)
 sys.setprofile(profile)
-from hipcache.launcher.launch import launch
+from hipcache.app.launch import launch
 
 status = launch(sys.argv[2:], dict(os.environ))
 sys.setprofile(None)

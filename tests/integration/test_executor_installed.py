@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 from executor_lab import Liar, lying
 from hip import Lab, kernel
-from hipcache.executor import installed
+from hipcache.executor import protocol
 from hipcache.executor.protocol import Program, Workers
 from hipcache.remote.backend import RemoteError
 from remote_lab import IMAGE, Server, Team, execution_counts, executor, running
@@ -72,8 +72,8 @@ class Pretended:
 
 def checked(change: Mapping[str, Callable[[str], str]]) -> Program:
     libraries = re.findall(r"(/\S+) \(", Pretended().text_of((PROGRAM,), {"LD_TRACE_LOADED_OBJECTS": "1"}))
-    wanted = installed.read(PROGRAM, (PROGRAM, *libraries))
-    return installed.checked(cast("Workers", Pretended(**change)), wanted)
+    wanted = protocol.read_installed(PROGRAM, (PROGRAM, *libraries))
+    return protocol.checked(cast("Workers", Pretended(**change)), wanted)
 
 
 def another(text: str) -> str:

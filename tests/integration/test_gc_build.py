@@ -154,3 +154,31 @@ def test_what_a_build_used_goes_with_export_and_serves_elsewhere(lab: Lab) -> No
     ended = lab.hipcache("export", "--used-by", build(lab, "new", lab.words(output="new/k.o")), lab.root / "b.tar.gz")
     assert (ended.status, b"knows no object of" in ended.err) == (1, True)
     assert not (lab.root / "b.tar.gz").exists()
+
+
+NAMES = "gfx803 gfx900 gfx902 gfx904 gfx906 gfx908 gfx909 gfx90a gfx90c gfx1010 gfx1011 gfx1012 gfx1013 gfx1030 gfx1031"
+NAMES += " gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101"
+
+
+def test_a_store_too_small_for_a_build_of_22_architectures_keeps_serving_what_fits(lab: Lab) -> None:
+    """In files: before one such compile is packed it takes more than all packs here."""
+    lab.environ["HIPCACHE_PACKS"] = "0"
+    lab.archs = tuple(f"--offload-arch={name}" for name in NAMES.split())
+    table = "".join(f"0x{digest_file(__file__)[:at]}, " for at in range(1, 16))
+
+    def hits(*sources: int) -> int:
+        for number in sources:
+            text = f"__constant__ unsigned long table{number}[] = {{{table} {number}}};\n"
+            lab.write(f"s{number}.hip", f'#include "k.hip"\n{text}')
+            assert lab.hipcache(*lab.words(source=f"s{number}.hip")).status == 0
+        compiles = lab.stats()["compiles"]
+        assert isinstance(compiles, dict)
+        return int(compiles[HIT])
+
+    assert hits(*range(5)) == 0
+    held = LocalStore(lab.store, max_bytes=0).size().bytes
+    lab.hipcache("clear", "--yes")
+    lab.environ["HIPCACHE_MAX_SIZE"] = str(held * 8 // 10)
+    hits(*range(5))
+    assert hits(*range(5)) >= 2
+    assert LocalStore(lab.store, max_bytes=0).size().bytes <= held * 8 // 10

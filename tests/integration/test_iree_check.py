@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.iree import dlpack, fit, module
-from hipcache.iree.fit import Wanted
-from hipcache.iree.module import BadModule
+from hipcache.iree import dlpack, module
+from hipcache.iree.module import BadModule, Wanted
 from iree_lab import AMDGPU, HIP, LOCAL, PROGRAM, SCRIPT, made, needs_iree
 
 pytestmark = needs_iree
@@ -84,8 +83,8 @@ def test_a_container_of_the_other_device_is_found() -> None:
 
 def test_processors_run_modules_for_local_by_either_driver() -> None:
     found = module.read(str(made("matmul", *LOCAL)))
-    assert not fit.misfit(found, Wanted("local-sync")) and not fit.misfit(found, Wanted("local"))
-    assert fit.misfit(found, Wanted("hip"))
+    assert not module.misfit(found, Wanted("local-sync")) and not module.misfit(found, Wanted("local"))
+    assert module.misfit(found, Wanted("hip"))
 
 
 def test_a_manifest_lists_each_module_with_device_target_and_digest(tmp_path: Path) -> None:
@@ -145,7 +144,7 @@ def test_files_that_are_no_modules_are_named_for_what_they_are(tmp_path: Path, f
 
 def test_the_flag_that_is_told_runs_the_module() -> None:
     path = made("two", *LOCAL)
-    flag = fit.flag(module.read(str(path)))
+    flag = module.flag(module.read(str(path)))
     words = [SCRIPT.replace("iree-compile", "iree-run-module"), flag, f"--module={path}", "--function=scale"]
     done = subprocess.run([*words, "--input=16xf32=2"], capture_output=True, text=True, timeout=60, check=True)
     assert "16xf32=4 4 4" in done.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hip import FAILED, Lab
 from hipcache.errors import Refused
-from hipcache.iree import targets
+from hipcache.iree import command
 from iree_lab import AMDGPU, HIP, iree, needs_iree, words
 
 __all__ = ["iree"]
@@ -71,13 +71,13 @@ TAKEN = {
 def test_what_makes_another_module_is_refused_with_what_to_write_instead(case: str) -> None:
     arguments, message, hint = REFUSED[case]
     with pytest.raises(Refused) as refused:
-        targets.check(arguments)
+        command.check_targets(arguments)
     assert (refused.value.message, refused.value.hint) == (message, hint)
 
 
 @pytest.mark.parametrize("case", TAKEN)
 def test_what_makes_the_module_that_it_says_is_taken(case: str) -> None:
-    targets.check(TAKEN[case])
+    command.check_targets(TAKEN[case])
 
 
 @needs_iree

@@ -136,7 +136,7 @@ STEPS = range(0, 200, 5 if FULL else 20)
 
 IN_A_FINALISER = """
 import os, signal, time
-from hipcache.launcher import ending
+from hipcache.app import ending
 
 class Finalised:
     def __del__(self):

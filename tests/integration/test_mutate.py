@@ -32,7 +32,7 @@ def test_a_random_mutation_is_seen_as_plain_clang_sees_it(compiler: str, seed: i
 def test_a_difference_is_reported_with_its_seed_and_its_way() -> None:
     program = """\
 import collections, mutate
-from hipcache.launcher import launch as launcher
+from hipcache.app import launch as launcher
 launch = launcher.launch
 launcher.launch = lambda argv, environ, racy: launch([argv[0], "-DWANTED=7", *argv[1:]], environ, racy=racy)
 found = (mutate.check(seed, 6, collections.Counter(), instead="/usr/bin/clang++-15") for seed in range(1, 9))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cmake_project import COMPILER, HIPCACHE, Project
+from cmake_project import COMPILER, HIPCACHE, MODULE_PATH, Project, simple_project
 from hip import LAUNCHER, script
 from hip import statistics as statistics_of
-from hipcache.planning import assembler
-from hipcache.remote.helper import prefetch
+from hipcache.clang import assembler
+from hipcache.remote.helper import commands
 from hipcache.report import sums
 from hipcache.report.outcome import PASSED_THROUGH, CompileOutcome
 from hipcache.report.targets import is_check as is_a_check
@@ -129,7 +129,7 @@ def test_only_what_is_certainly_no_hip_is_plain(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_assembler_sources(tmp_path)
-    assert prefetch.is_plain(words) == expected
+    assert commands.is_plain(words) == expected
 
 
 @pytest.mark.parametrize(("words", "expected"), PLAIN)
@@ -160,3 +160,70 @@ def test_a_config_file_holds_for_plain_cxx_too(tmp_path: Path) -> None:
     for _ in range(2):
         project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
     assert (tmp_path / "log").read_text().count("passed_through not_hip") == 2
+
+
+# HIPCACHE_CXX_CACHE
+
+
+def with_cache(tmp_path: Path) -> Project:
+    """A project whose cache of C++ notes its commands, and whether the variable is set."""
+    cache = script(tmp_path / "other", f'echo "$@${{HIPCACHE_CXX_CACHE+again}}" >> {tmp_path}/taken\nexec "$@"\n')
+    project = Project(tmp_path, environ={"HIPCACHE_CXX_CACHE": str(cache)})
+    return project.write({"x.cpp": "int x() { return 1; }\n"})
+
+
+@pytest.mark.parametrize("by", ["launcher", "engine", "config file"])
+def test_another_cache_gets_what_is_not_hip_and_it_is_counted(tmp_path: Path, by: str) -> None:
+    project = with_cache(tmp_path)
+    if by == "config file":
+        project.environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+        setting = f"cxx_cache: {project.environ.pop('HIPCACHE_CXX_CACHE')}\n"
+        project.write({"config/hipcache/hipcache.yaml": setting})
+    words = [COMPILER, "-c", str(tmp_path / "x.cpp"), "-o", str(tmp_path / "x.o")]
+    program = [sys.executable, "-m", "hipcache"] if by == "engine" else [HIPCACHE]
+    for _ in range(2):
+        assert project.run(*program, *words).returncode == 0
+    assert [line.removesuffix("again") for line in (tmp_path / "taken").read_text().splitlines()] == [
+        " ".join(words)
+    ] * 2
+    assert {name: count for name, count in count_of(project).items() if count} == {"passed_through": 2, "cxx_cache": 2}
+
+
+def test_what_another_cache_has_already_and_links_go_to_no_second_one(tmp_path: Path) -> None:
+    project = with_cache(tmp_path)
+    script(tmp_path / "ccache", 'exec "$@"\n')
+    made = ["-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o"]
+    assert project.run(HIPCACHE, tmp_path / "ccache", COMPILER, *made).returncode == 0
+    assert project.run(HIPCACHE, COMPILER, "-shared", tmp_path / "x.o", "-o", tmp_path / "x.so").returncode == 0
+    assert not (tmp_path / "taken").exists()
+
+
+@pytest.mark.parametrize("cache", ["not-installed", "hipcache", "/usr/bin/hipcache", "two words"])
+def test_without_that_cache_the_compiler_runs(tmp_path: Path, cache: str) -> None:
+    project = with_cache(tmp_path)
+    project.environ["HIPCACHE_CXX_CACHE"] = cache
+    done = project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
+    assert (done.returncode, (tmp_path / "x.o").exists()) == (0, True)
+
+
+def test_a_cache_that_leads_back_to_hipcache_is_asked_once(tmp_path: Path) -> None:
+    project = with_cache(tmp_path)
+    back = script(tmp_path / "back", f'exec {HIPCACHE} "$@"\n')
+    project.environ["HIPCACHE_CXX_CACHE"] = str(back)
+    done = project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
+    assert (done.returncode, count_of(project)["cxx_cache"]) == (0, 1)
+
+
+def test_cmakes_module_sends_cxx_to_the_other_cache_through_hipcache(tmp_path: Path) -> None:
+    project = with_cache(tmp_path)
+    lists = """\
+cmake_minimum_required(VERSION 3.21)
+project(both LANGUAGES CXX HIP)
+include(HipCache)
+add_library(both STATIC x.cpp one.hip)
+"""
+    project.write({**simple_project(), "CMakeLists.txt": lists})
+    project.configure(MODULE_PATH, "-DCMAKE_HIP_ARCHITECTURES=gfx906", f"-DCMAKE_CXX_COMPILER={COMPILER}")
+    project.build()
+    counts = count_of(project)
+    assert (counts["miss"], counts["cxx_cache"]) == (1, 1)

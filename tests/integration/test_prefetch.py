@@ -12,7 +12,8 @@ import pytest
 from hip import LAUNCHER, Ended, Lab, kernel, settle
 from hipcache.remote import invocation
 from hipcache.remote.helper.adoption import Adoption
-from hipcache.remote.helper.prefetch import Listed, Prefetch
+from hipcache.remote.helper.commands import Listed
+from hipcache.remote.helper.prefetch import Prefetch
 from hipcache.store.local import LocalStore
 from remote_lab import SERVERS, Server, Team, free_port, remote_counts, running, uploaded
 from remote_team import patient, web
@@ -265,7 +266,7 @@ def test_a_manifest_puts_nothing_where_another_commands_record_is(webbed: Machin
     webbed.build(first, *ARCHES)
     store = LocalStore(first.store, max_bytes=1 << 30)
     words = webbed.commands(first, *ARCHES)
-    keys = [invocation.key(argv, str(first.root), str) for argv in words]
+    keys = [invocation.manifest_key(argv, str(first.root), str) for argv in words]
     swapped = [store.get_action(key) for key in reversed(keys)]
     for key, record in zip(keys, swapped, strict=True):
         assert record

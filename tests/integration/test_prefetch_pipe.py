@@ -10,7 +10,7 @@ import pytest
 from hip import LAUNCHER
 from hipcache.errors import HipcacheError
 from hipcache.remote import prefetch
-from hipcache.remote.helper.prefetch import listed
+from hipcache.remote.helper.commands import listed
 from remote_lab import uploaded
 from remote_team import web
 from test_prefetch import ARCHES, Machines, webbed

@@ -147,6 +147,16 @@ def test_nix_reads_its_files(name: str) -> None:
     run("nix-instantiate", "--parse", PACKAGING / "nix" / name)
 
 
+def test_each_recipe_needs_zstd() -> None:
+    """It is opened by its name, which recipes for systems without a common place replace."""
+    recipes = ("debian/debian/control", "arch/PKGBUILD", "conda/recipe.yaml", "fedora/hipcache.spec")
+    recipes += ("nix/package.nix", "guix/hipcache.scm", "spack/hipcache/package.py")
+    recipes += ("gentoo/hipcache/hipcache-1.0.0.ebuild",)
+    assert all("zstd" in (PACKAGING / name).read_text() for name in recipes)
+    for name in ("disk/zstd.py", "native/pack.c"):
+        assert (PACKAGING.parent / "plugins/hipcache" / name).read_text().count('"libzstd.so.1"') == 1
+
+
 def test_guixs_parentheses_match() -> None:
     text = re.sub(r'"(\\.|[^"\\])*"|;.*', "", (PACKAGING / "guix/hipcache.scm").read_text())
     assert text.count("(") == text.count(")") > 10

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Ended, Lab, explained, kernel, settle
-from hipcache.remote.helper import question
+from hipcache.remote.helper.commands import read_question
 from remote_lab import SECONDS, SERVERS, Server, remote_counts, running, sockets, uploaded
 from remote_team import patient, web
 from test_prefetch import ARCHES, Machines, webbed
@@ -259,11 +259,11 @@ def test_a_local_hit_makes_the_same_system_calls_with_a_remote(webbed: Machines)
 )
 def test_what_is_no_question_is_refused(line: bytes, rest: bytes) -> None:
     with pytest.raises(ValueError, match=r"size|cut|few|unpack|literal"):
-        question.read(line, io.BytesIO(rest))
+        read_question(line, io.BytesIO(rest))
 
 
 def test_a_question_has_directory_words_and_variables() -> None:
     text = b"/work\0clang++\0\0-c\0A=b=c\0B=\xff\0"
-    asked = question.read(b"ask %d 3\n" % len(text), io.BytesIO(text))
+    asked = read_question(b"ask %d 3\n" % len(text), io.BytesIO(text))
     assert (asked.ahead, asked.cwd, asked.argv) == (False, "/work", ("clang++", "", "-c"))
     assert asked.environ == {"A": "b=c", "B": "\udcff"}

@@ -13,9 +13,8 @@ from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.remote.backend import blob_of
 from hipcache.remote.envelope import Envelope
-from hipcache.remote.helper import backlog as module
-from hipcache.remote.helper.arrivals import Keeping
-from hipcache.remote.helper.backlog import Behind
+from hipcache.remote.helper import transfer as module
+from hipcache.remote.helper.transfer import Arrivals, Backlog
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.store.local import LocalStore
 from remote_lab import SECONDS
@@ -40,9 +39,9 @@ def come(*contents: bytes) -> tuple[Envelope, dict[str, bytes]]:
 
 
 def test_only_what_serves_a_compile_is_written_at_once(store: LocalStore) -> None:
-    later = Behind(store, NEVER)
+    later = Backlog(store, NEVER)
     envelope, contents = come(RECORD, OBJECT)
-    assert Keeping(store, contents, later).keep([envelope]) == [KEY]
+    assert Arrivals(store, contents, later).keep([envelope]) == [KEY]
     assert store.get_blob(digest_bytes(OBJECT)) == OBJECT
     assert (store.get_action(KEY), store.get_blob(digest_bytes(RECORD))) == (None, None)
     assert (later.record(KEY), later.content(digest_bytes(RECORD))) == (MANIFEST, RECORD)
@@ -54,28 +53,28 @@ def test_only_what_serves_a_compile_is_written_at_once(store: LocalStore) -> Non
 
 def test_a_compile_that_asks_by_itself_finds_all_in_the_store(store: LocalStore) -> None:
     envelope, contents = come(RECORD, OBJECT)
-    assert Keeping(store, contents).keep([envelope]) == [KEY]
+    assert Arrivals(store, contents).keep([envelope]) == [KEY]
     assert (store.get_action(KEY), store.get_blob(digest_bytes(RECORD))) == (MANIFEST, RECORD)
 
 
 @pytest.mark.parametrize("lacking", [RECORD, OBJECT])
 def test_a_manifest_without_one_of_its_contents_is_not_kept(store: LocalStore, lacking: bytes) -> None:
-    later = Behind(store, NEVER)
+    later = Backlog(store, NEVER)
     envelope, contents = come(*({RECORD, OBJECT} - {lacking}))
-    assert Keeping(store, contents, later).keep([envelope]) == []
+    assert Arrivals(store, contents, later).keep([envelope]) == []
     assert later.record(KEY) is None
 
 
 def test_a_content_that_a_compile_needs_is_never_left_for_later(store: LocalStore) -> None:
     """Whatever a manifest says."""
-    later, name = Behind(store, NEVER), digest_bytes(OBJECT)
+    later, name = Backlog(store, NEVER), digest_bytes(OBJECT)
     manifest = Manifest((Invocation(("clang",), name, (name,), ()),)).pack()
-    Keeping(store, {name: OBJECT}, later).keep([Envelope(KEY, manifest, {name: blob_of(OBJECT)})])
+    Arrivals(store, {name: OBJECT}, later).keep([Envelope(KEY, manifest, {name: blob_of(OBJECT)})])
     assert store.get_blob(name) == OBJECT
 
 
 def test_what_is_left_for_later_is_written_after_a_moment(store: LocalStore) -> None:
-    Behind(store, 0.0).keep({KEY: MANIFEST}, {digest_bytes(RECORD): RECORD})
+    Backlog(store, 0.0).keep({KEY: MANIFEST}, {digest_bytes(RECORD): RECORD})
     end = time.monotonic() + SECONDS
     while store.get_action(KEY) is None:
         assert time.monotonic() < end, "it is not written"
@@ -84,7 +83,7 @@ def test_what_is_left_for_later_is_written_after_a_moment(store: LocalStore) -> 
 
 
 def test_what_comes_while_others_are_written_is_written_too(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    later, put = Behind(store, 0.0), store.put_blobs
+    later, put = Backlog(store, 0.0), store.put_blobs
 
     def slow(contents: Iterable[bytes]) -> list[str]:
         monkeypatch.setattr(store, "put_blobs", put)
@@ -101,7 +100,7 @@ def test_what_comes_while_others_are_written_is_written_too(store: LocalStore, m
 
 
 def test_a_manifest_that_a_compile_has_added_to_stays(store: LocalStore) -> None:
-    later = Behind(store, NEVER)
+    later = Backlog(store, NEVER)
     later.keep({KEY: MANIFEST}, {})
     store.put_action(KEY, b"a newer one")
     later.write()
@@ -110,7 +109,7 @@ def test_a_manifest_that_a_compile_has_added_to_stays(store: LocalStore) -> None
 
 def test_much_is_written_at_once(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_HELD", len(MANIFEST) - 1)
-    Behind(store, NEVER).keep({KEY: MANIFEST}, {})
+    Backlog(store, NEVER).keep({KEY: MANIFEST}, {})
     assert store.get_action(KEY) == MANIFEST
 
 
@@ -118,7 +117,7 @@ def test_a_full_disk_is_no_fault(store: LocalStore, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> None:
         raise StoreError("cannot store", "make room")
 
-    later = Behind(store, NEVER)
+    later = Backlog(store, NEVER)
     later.keep({KEY: MANIFEST}, {digest_bytes(RECORD): RECORD})
     monkeypatch.setattr(store, "put_blobs", full)
     later.write()
@@ -128,7 +127,7 @@ def test_a_full_disk_is_no_fault(store: LocalStore, monkeypatch: pytest.MonkeyPa
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_fault_of_the_disk_loses_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held is written with what comes next."""
-    later, put, failed = Behind(store, 0.0), store.put_blobs, threading.Event()
+    later, put, failed = Backlog(store, 0.0), store.put_blobs, threading.Event()
 
     def broken(contents: Iterable[bytes]) -> list[str]:
         failed.set()

@@ -17,10 +17,9 @@ from hip import settle
 from hipcache.inputs.keys import digest_file
 from hipcache.remote import invocation
 from hipcache.remote.helper import compilers as module
+from hipcache.remote.helper.commands import Listed, Question
 from hipcache.remote.helper.compilers import Compilers
-from hipcache.remote.helper.neighbours import LASTING, LATELY, Neighbours
-from hipcache.remote.helper.prefetch import Listed
-from hipcache.remote.helper.question import Asked
+from hipcache.remote.helper.prefetch import LASTING, LATELY, Neighbours
 from hipcache.remote.helper.start import Greeter
 from hipcache.store.local import LocalStore
 from remote_lab import HAS_CLIENTS, HIT, SECONDS, Team, free_port, remote_counts, uploaded
@@ -41,17 +40,17 @@ class Recorder:
         self.fetched: list[list[str]] = []
         self.neighbours = Neighbours(self.fetch, lambda: self.now)
 
-    def fetch(self, asked: Asked, those: Sequence[Listed], alive: Callable[[], object]) -> None:
+    def fetch(self, asked: Question, those: Sequence[Listed], alive: Callable[[], object]) -> None:
         self.fetched.append([one.argv[-1] for one in those])
 
 
-def build(root: Path, count: int) -> Callable[[int], Asked]:
+def build(root: Path, count: int) -> Callable[[int], Question]:
     entries = [
         {"directory": str(root), "arguments": ["clang++", "-x", "hip", "-c", f"k{one}.hip"], "file": f"k{one}.hip"}
         for one in range(count)
     ]
     (root / "compile_commands.json").write_text(json.dumps(entries))
-    return lambda one: Asked(False, ("clang++", "-x", "hip", "-c", f"k{one}.hip"), str(root), {})
+    return lambda one: Question(False, ("clang++", "-x", "hip", "-c", f"k{one}.hip"), str(root), {})
 
 
 def test_who_asks_second_has_a_window_fetched_and_the_next_is_larger(tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_the_compiler_is_read_while_the_remote_is_waited_for(webbed: Machines, t
     second, native = webbed.fresh(), alone(tmp_path)
     webbed.listed(second, *ARCHES)
     ahead(second)
-    key = invocation.key(webbed.commands(second, *ARCHES)[0], str(second.root), str)
+    key = invocation.manifest_key(webbed.commands(second, *ARCHES)[0], str(second.root), str)
     store, end = LocalStore(second.store, max_bytes=1 << 30), time.monotonic() + SECONDS
     while store.get_action(key) is None:
         assert time.monotonic() < end, "no manifest is written"
@@ -220,7 +219,7 @@ def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Pa
     settle()
     lab.compile()
     script = (
-        "import os, sys; from hipcache.launcher.launch import launch; status = launch(sys.argv[1:], os.environ);"
+        "import os, sys; from hipcache.app.launch import launch; status = launch(sys.argv[1:], os.environ);"
         "print(*sorted({'hipcache.remote.client', 'hipcache.remote.queue', 'socket'} & set(sys.modules)));"
         "sys.exit(status)"
     )

@@ -17,7 +17,7 @@ if not HAS_CLIENTS:
 
 from hipcache.cache.exchange import hash_of
 from hipcache.config import Config
-from hipcache.remote import credentials, envelope
+from hipcache.remote import backend, envelope
 from hipcache.remote.address import parse
 from hipcache.remote.backend import Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
@@ -250,7 +250,7 @@ def test_a_server_that_goes_on_and_brings_nothing_is_left(tmp_path: Path, *, ahe
 def test_a_header_that_cannot_be_sent_is_told_without_what_is_secret(tmp_path: Path, text: str) -> None:
     (tmp_path / "headers").write_text(text, newline="")
     with pytest.raises(RemoteError) as told:
-        credentials.read(parse(f"http://cache?header-file={tmp_path}/headers"))
+        backend.read_credentials(parse(f"http://cache?header-file={tmp_path}/headers"))
     assert "not-to-be-seen" not in str(told.value)
 
 
@@ -259,13 +259,13 @@ def test_no_header_goes_on_in_another_line(tmp_path: Path, end: str) -> None:
     (tmp_path / "headers").write_text(f"X-Key: one{end}X-Other: two{end}", newline="")
     (tmp_path / "token").write_text(f"one{end}X-More: three", newline="")
     address = parse(f"http://cache?header-file={tmp_path}/headers")
-    assert credentials.read(address).headers == {"x-key": "one", "x-other": "two"}
+    assert backend.read_credentials(address).headers == {"x-key": "one", "x-other": "two"}
     with pytest.raises(RemoteError, match="cannot be sent"):
-        credentials.read(parse(f"http://cache?token-file={tmp_path}/token"))
+        backend.read_credentials(parse(f"http://cache?token-file={tmp_path}/token"))
 
 
 @pytest.mark.parametrize("option", ["token-file", "header-file"])
 def test_who_names_a_pipe_does_not_wait_for_it(tmp_path: Path, option: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(RemoteError, match="is not a file"):
-        credentials.read(parse(f"http://cache?{option}={tmp_path}/pipe"))
+        backend.read_credentials(parse(f"http://cache?{option}={tmp_path}/pipe"))

@@ -15,11 +15,11 @@ import hipcache
 import pytest
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import client, needs, sockets
+from hipcache.remote import address, client, sockets
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
 from hipcache.remote.client import Client
-from hipcache.remote.helper import prefetch
+from hipcache.remote.helper import commands
 from hipcache.remote.helper.process import Helper
 from hipcache.remote.helper.remotes import Remote
 from hipcache.store.local import LocalStore
@@ -188,9 +188,9 @@ def test_the_first_pause_is_short_again_after_a_good_time() -> None:
 
 def test_a_list_of_remotes_needs_the_packages_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("grpc", "obstore") else name)
-    assert needs.missing_packages(["http://cache/a"]) == ["obstore"]
-    assert needs.missing_packages(["grpc://cache:1"]) == ["grpcio"]
-    assert needs.missing_packages(["http://cache/a", "grpc://cache:1", "s3://bucket"]) == ["obstore", "grpcio"]
+    assert address.missing_packages(["http://cache/a"]) == ["obstore"]
+    assert address.missing_packages(["grpc://cache:1"]) == ["grpcio"]
+    assert address.missing_packages(["http://cache/a", "grpc://cache:1", "s3://bucket"]) == ["obstore", "grpcio"]
 
 
 def test_a_credential_that_was_replaced_needs_another_helper(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_words_that_no_process_can_have_are_no_compile_to_fetch() -> None:
         {"directory": "/", "file": "a", "arguments": [*words, more]}
         for more in ("", "-DT=\ud83d", "-DT=\0", "-DT=\udc80")
     ]
-    assert [one.argv[-1] for one in prefetch.chosen(odd)] == ["", "-DT=\udc80"]
+    assert [one.argv[-1] for one in commands.chosen(odd)] == ["", "-DT=\udc80"]
 
 
 def test_a_helper_looks_for_packages_where_the_engine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,9 @@ def test_without_the_extra_a_remote_is_one_line_and_nothing_is_queued(
     assert client.fetch(["ab" * 32]) is None
     assert client.fetch(["cd" * 32]) is None
     client.queue(["ab" * 32], [])
-    assert told == [("remote 'grpc://cache:1/main' needs protobuf, grpcio", "pip install protobuf grpcio")]
+    assert told == [
+        ("remote 'grpc://cache:1/main' needs protobuf, grpcio", f"{sys.executable} -m pip install protobuf grpcio")
+    ]
     assert not list(tmp_path.iterdir())
 
 
@@ -91,7 +94,7 @@ def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it_but_how_it_would_ask
         env = {"HIPCACHE_REMOTE": url, "HIPCACHE_LOG": str(lab.root / "log"), "PYTHONVERBOSE": "1"}
         env["HIPCACHE_EXECUTOR"] = "grpc://127.0.0.1:1?prefer"
         script = (
-            "import os, sys; from hipcache.launcher.launch import launch; status = launch(sys.argv[1:], os.environ);"
+            "import os, sys; from hipcache.app.launch import launch; status = launch(sys.argv[1:], os.environ);"
             "print(*sorted(name for name in sys.modules if 'remote' in name or name in ('grpc', 'obstore', 'socket')));"
             "sys.exit(status)"
         )

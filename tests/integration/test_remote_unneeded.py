@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from hipcache.remote import unneeded
 from remote_lab import HAS_CLIENTS
+
+pytestmark = pytest.mark.skipif(
+    not HAS_CLIENTS, reason="the extra 'remote' is not installed (scripts/setup.sh --remote)"
+)
 
 
 def run(script: str, *path: Path) -> list[str]:
@@ -31,7 +34,7 @@ def package(tmp_path: Path) -> Path:
     return tmp_path
 
 
-BEGIN = "from hipcache.remote.unneeded import put_off\nwith put_off('used', 'part.inner'):\n    import user\n"
+BEGIN = "from hipcache.remote.reapi import put_off\nwith put_off('used', 'part.inner'):\n    import user\n"
 
 
 def test_what_is_put_off_is_loaded_at_its_first_use(package: Path) -> None:
@@ -52,14 +55,15 @@ def test_a_module_that_is_loaded_already_stays(package: Path) -> None:
 
 
 def test_a_module_that_cannot_be_loaded_says_so_at_its_first_use() -> None:
-    with unneeded.put_off("no_such_module_anywhere"):
+    from hipcache.remote.reapi import put_off
+
+    with put_off("no_such_module_anywhere"):
         import no_such_module_anywhere as none  # type: ignore[import-not-found]
     with pytest.raises(ModuleNotFoundError, match="no_such_module_anywhere"):
         _ = none.anything
     assert "no_such_module_anywhere" not in sys.modules
 
 
-@pytest.mark.skipif(not HAS_CLIENTS, reason="the extra 'remote' is not installed (scripts/setup.sh --remote)")
 def test_the_protocol_is_loaded_without_asyncio_and_grpc_is_whole() -> None:
     unneeded = {"asyncio", "ssl", "grpc.aio", "inspect", "google.protobuf.text_format"}
     loads = f"from hipcache.remote import reapi\nprint(*{unneeded} & set(sys.modules))\n"

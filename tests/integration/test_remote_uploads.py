@@ -191,7 +191,7 @@ def test_a_content_that_is_too_large_for_the_server_stops_no_other_one(tmp_path:
 
 def hit_by_engine(lab: Lab, env: Mapping[str, str]) -> None:
     """A compile that the native program would serve."""
-    engine = "import os, sys; from hipcache.launcher.launch import launch; sys.exit(launch(sys.argv[1:], os.environ))"
+    engine = "import os, sys; from hipcache.app.launch import launch; sys.exit(launch(sys.argv[1:], os.environ))"
     assert lab.run([sys.executable, "-c", engine, *lab.words()], env=env).status == 0
     assert lab.counted().outcome == HIT
 

@@ -118,7 +118,7 @@ _BLOCK = """\
 import os, sys
 for name in ("grpc", "google", "google.protobuf", "obstore"):
     sys.modules[name] = None
-from hipcache.launcher.launch import launch
+from hipcache.app.launch import launch
 sys.exit(launch(sys.argv[1:], os.environ))
 """
 
@@ -134,7 +134,7 @@ def test_without_the_extra_a_build_says_so_in_one_line_and_goes_on(tmp_path: Pat
     assert (ended.status, ended.out) == (0, b"")
     line, hint, *more = ended.err.decode().splitlines()
     assert line.startswith(f"hipcache: results are not shared: remote '{url}' needs protobuf, ")
-    assert hint.startswith("  pip install protobuf ")
+    assert hint.startswith(f"  {sys.executable} -m pip install protobuf ")
     assert not more
     assert (lab.root / "out.o").read_bytes() == plain
     assert lab.stats()["compiles"]["hit"] == 2  # type: ignore[index]
@@ -176,5 +176,7 @@ def test_a_server_that_was_emptied_is_filled_again(team: Team, web: Server) -> N
 def test_the_doctor_names_the_packages_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (found,) = doctor.check(Config(dir=tmp_path, remote=("grpc://cache:1",), executor=("none",)))
-    assert found == Check(FAULT, "remotes and executors need protobuf, grpcio", "pip install protobuf grpcio")
+    assert found == Check(
+        FAULT, "remotes and executors need protobuf, grpcio", f"{sys.executable} -m pip install protobuf grpcio"
+    )
     assert not list(doctor.check(Config(dir=tmp_path, executor=("none",))))

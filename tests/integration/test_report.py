@@ -247,3 +247,8 @@ def test_files_that_made_the_same_units_miss_are_one_cause_for_people() -> None:
         ("file '/2.hip' changed", 2, 1),
         ("4 more such files", 8, 4),
     ]
+
+
+def test_a_timeline_is_of_the_compiles_since_the_last_pause(tmp_path: Path) -> None:
+    early, *late = stats_log.read(a_log(tmp_path / "log", 9))
+    assert build.last_build([replace(early, began=early.began - 3600), *late]) == late

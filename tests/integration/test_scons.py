@@ -42,6 +42,18 @@ def test_a_forked_scons_has_what_one_has_that_is_started(project: Project) -> No
     assert forked.err == started.err == "to the other stream\n"
 
 
+# -- the toolchain
+
+
+def test_the_compiler_of_hipcc_and_the_flags_that_show_it_hip_are_found(project: Project) -> None:
+    bare = f'env = Environment(tools=["default", "hipcache"], toolpath=["{TOOLS}"], HIP_ARCHS=["gfx906"])\n'
+    project.write({"full.hip": "#include <hip/hip_runtime.h>\n__global__ void kernel(int* p) { *p = 1; }\n"})
+    project.construct('env.HipObject("full.hip")\n', environment=bare)
+    project.build()
+    assert project.outcomes == {"miss": 1}
+    assert project.build().up_to_date
+
+
 # -- builders
 
 

@@ -24,7 +24,17 @@ import site_pages
 
 DOCS = CHECKOUT / "docs"
 # Those whose shell lines are one session, in a directory with a small HIP project. docs/ci.md: test_ci.py.
-SESSIONS = ("start", "cmake", "other-tools", "settings", "statistics", "troubleshooting", "packaging", "safe")
+SESSIONS = (
+    "start",
+    "cmake",
+    "from-ccache",
+    "other-tools",
+    "settings",
+    "statistics",
+    "troubleshooting",
+    "packaging",
+    "safe",
+)
 _BLOCK = re.compile(r"^(?:<!-- (not run|file): (.+?) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Languages of blocks that are looked at and not run.
 DRAWN = ("text", "yaml", "dockerfile")

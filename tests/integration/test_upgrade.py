@@ -121,7 +121,7 @@ def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
 
 
 # Of the engine: the last one is needed only after the object was delivered.
-MODULES = ("launcher.launch", "loop.several", "planners.object", "direct.remember")
+MODULES = ("app.launch", "app.front", "planners.object", "direct.remember")
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -196,7 +196,7 @@ def _cut(module: str, before: str) -> Callable[[Path], None]:
         _cut("__main__.py", ""),
         _cut("__main__.py", "    if argv[:1] == [STORAGE_HELPER]:"),
         _cut("__main__.py", "raise"),
-        _cut("launcher/launch.py", "def launch("),
+        _cut("app/launch.py", "def launch("),
         lambda package: package.parents[1].joinpath("hipcache-engine").write_text(f"#!{sys.executable}\n"),
         lambda package: package.parents[1].joinpath("hipcache-engine").unlink(),
     ],

@@ -49,6 +49,18 @@ target_link_libraries(program one)
         project.clean()
 
 
+# Whatever is here
+
+
+def test_the_commands_that_doctor_prints_have_built_a_project_through_hipcache(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    done = project.run(HIPCACHE, "doctor", "--try")
+    told = done.stdout.partition("\nBuild tools\n")[2]
+    for tool in ("cmake", "meson", "scons", "make"):
+        assert f"  ok     {tool} builds HIP through hipcache" in told, told
+    assert " --toolchain " in told, "CMake does not find Debian's HIP by itself"
+
+
 # make
 
 

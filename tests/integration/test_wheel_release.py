@@ -53,6 +53,7 @@ def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
         f"{SCRIPTS}/hipcache",
         f"{DATA}/share/cmake/HipCache/HipCache.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheIree.cmake",
+        f"{DATA}/share/cmake/HipCache/HipToolchain.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfig.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfigVersion.cmake",
         f"{DATA}/share/hipcache/scons/hipcache.py",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from hipcache.app.kinds import KINDS
+from hipcache.clang.cc1 import _REASONS as REFUSED
+from hipcache.clang.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.features import FEATURES
-from hipcache.loop.kinds import KINDS
-from hipcache.planning.cc1 import _REASONS as REFUSED
-from hipcache.planning.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.report.advice import ADVICE
 from hipcache.report.outcome import OUTCOMES, REASONS
 
@@ -23,11 +23,11 @@ ROOT = Path(hipcache.__file__).parent
 # The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
 # below.
 LAYERS = """
-    iree verify executor remote driver_header
-    __main__ cli launcher
-    loop planners direct execution
-    delivery cache storage model making
-    planning engine
+    iree verify executor remote driver_header link
+    __main__ cli app
+    planners direct execution
+    cache clang engine
+    build
     report store
     config settings_files inputs processes disk
     native settings errors values patterns shared features hipcache
@@ -38,10 +38,10 @@ MOST_LINES = 600
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
 # engine cannot go on.
-STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
+STARTS_PROCESSES = {"processes.runner", "app.ending"}
 READS_ENVIRONMENT = {"__main__"}
 KNOWS_WORKING_DIRECTORY = {
-    "launcher.launch",
+    "app.launch",
     "cli.explain",
     "cli.config",
     "remote.prefetch",
@@ -111,8 +111,8 @@ def _strings(node: ast.expr) -> Iterator[str]:
 @cache
 def _reasons_given() -> dict[str, str]:
     """Each reason that the code gives -> a module that gives it."""
-    given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "planning.driver_options")
-    given |= dict.fromkeys(REFUSED, "planning.cc1")
+    given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "clang.driver_options")
+    given |= dict.fromkeys(REFUSED, "clang.cc1")
     nodes = {name: _nodes(name) for name in SOURCES}
     for path in (ROOT.parent / "hipcache_scons").glob("*.py"):
         nodes[f"hipcache_scons.{path.stem}"] = tuple(ast.walk(ast.parse(path.read_text())))
@@ -196,7 +196,7 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "launcher.ending", "processes.watch"}))
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "app.ending", "processes.watch"}))
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

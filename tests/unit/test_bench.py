@@ -188,16 +188,23 @@ def test_the_page_shows_shares_verdicts_outcomes_and_stores() -> None:
     assert ["- host, hipcache: a.o differs"] in cells
 
 
+def test_the_page_shows_what_a_store_is_of_ccaches() -> None:
+    cells = page_of(sample("cold", "plain", 10), sample("cold", "ccache", 10), sample("cold", "hipcache", 7))
+    assert [BY_NAME["cold"].title, "3.56, 275, 2.66", "3.56, 275, 2.66 (1.00, 1.00, 1.00)"] in cells
+
+
 def test_a_store_is_measured_as_the_disk_and_tar_count_it(tmp_path: Path) -> None:
     tool = Tool(tmp_path, {})
     tool.reset()
     (tool.store / "a").write_bytes(b"x" * 5000)
     (tool.store / "b").mkdir()
+    (tool.temporary / "c").write_bytes(b"x" * 2000)
     size = tool.size()
     archive = subprocess.run(["tar", "-C", tool.store, "-cf", "-", "."], capture_output=True, check=True).stdout
     assert (size.files, size.tar) == (1, len(archive))
     assert size.disk % 512 == 0
     assert size.disk >= 5000
+    assert size.beside >= 2000
 
 
 def test_a_store_goes_through_an_archive_to_another_place(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hipcache.build.action import Action, Literal, Source, Step
+from hipcache.build.graph import Delivery, Graph
+from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.execution import InProcess
 from hipcache.inputs.keys import digest_bytes
-from hipcache.loop.build import World, build
-from hipcache.model.action import Action, Literal, Source, Step
-from hipcache.model.graph import Delivery, Graph
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 from memory_world import NEVER, Memory, made_of, memory, of, path
 
@@ -231,13 +230,13 @@ def test_an_action_that_needs_one_that_is_not_there_is_refused(memory: Memory, p
 
 def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hip import LLVM
+    from hipcache.app import front, kinds
+    from hipcache.app.kinds import Kind
+    from hipcache.clang.command import parse
     from hipcache.config import Config
-    from hipcache.engine.opening import open_engine
+    from hipcache.engine import open_engine
     from hipcache.execution.session import Session
-    from hipcache.loop import kinds, several
-    from hipcache.loop.kinds import Kind
     from hipcache.planners import Planned
-    from hipcache.planning.command import parse
 
     def plan(session: Session, columns: int | None) -> Planned:
         path = session.command.path(session.command.output)
@@ -256,6 +255,6 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     words = (str(LLVM["15"] / "bin/clang++"), "-x", "hip", "-c", "k.nothing.hip", "-o", "out.o")
     environ: Sequence[tuple[str, str]] = [("PATH", "/usr/bin:/bin")]
     engine = open_engine(Config(dir=tmp_path / "store"), dict(environ))
-    (done,), _ = several.make_each(engine, [parse(words, str(tmp_path), dict(environ))], None)
+    (done,), _ = front.make_each(engine, [parse(words, str(tmp_path), dict(environ))], None)
     assert (tmp_path / "out.o").read_bytes() == b"nothing"
     assert done.outcome.outcome == "hit", "no unit of it has missed"

@@ -6,16 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.cache import Caches
-from hipcache.cache.content import ContentCache, Shelf
-from hipcache.cache.manifest import NEVER, ManifestCache
-from hipcache.cache.read_sets import ReadSets
-from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import digest_file, make_key
-from hipcache.inputs.readset import ReadFile, ReadSet
-from hipcache.inputs.trace import Files
-from hipcache.iree.results import ObservedCache
-from hipcache.model import (
+from hipcache.build import (
     Action,
     ActionResult,
     Bound,
@@ -23,16 +14,23 @@ from hipcache.model import (
     Dependency,
     Held,
     Missing,
-    Pass,
     PassTrace,
     Policy,
     Ran,
     Step,
     Trace,
 )
-from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.jobs import Cc1Job
-from hipcache.storage import ActionCache, ContentStore
+from hipcache.build.results import Caches
+from hipcache.build.storage import ActionCache, ContentStore
+from hipcache.cache.content import ContentCache, ReadSets, Shelf
+from hipcache.cache.manifest import NEVER, ManifestCache
+from hipcache.clang.frontend import FrontEnd, Pass
+from hipcache.clang.jobs import Cc1Job
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.keys import digest_file, make_key
+from hipcache.inputs.readset import ReadFile, ReadSet
+from hipcache.inputs.trace import Files
+from hipcache.iree.observation import ObservedCache
 from hipcache.values import dataclass, field, replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
@@ -75,7 +73,7 @@ class Room:
         caches = self.caches()
         source = self.root / "k.hip"
         one = ReadFile("k.hip", digest_file(source), None, False, "")
-        reads = ReadSet((one,), ("k.h",), ())
+        reads = ReadSet((one,), (("", ("k.h",)),), ())
         ran = Ran({"out": Held(content=made), "named": Held(content=NAMED)}, "said\n", 2.5, why_not)
         if kind is Cache.MANIFEST:
             ran = replace(ran, pass_trace=PassTrace(reads, (Dependency("k.hip", False),), False))

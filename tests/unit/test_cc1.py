@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import recordings
+from hipcache.clang import cc1
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.jobs import Cc1Job
 from hipcache.errors import PassThrough
-from hipcache.planning import cc1
-from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.jobs import Cc1Job
 from recordings import recorded
 
 INPUT = ("-x", "hip", "k.hip")

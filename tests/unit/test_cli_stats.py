@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hipcache.report.outcome import CompileOutcome
 from hipcache.store.local import LocalStore
 
 __all__ = ["shell"]
+CODE = ((b"gfx906", 20_000), (b"gfx90a:xnack+", 60_000))
 
 
 def test_stats_of_a_fresh_store_say_what_to_do_and_create_nothing(shell: Shell) -> None:
@@ -208,3 +210,22 @@ def test_colours_appear_on_a_terminal_only_and_no_color_forbids_them(shell: Shel
     assert shell.out == plain
     shell("stats", terminal=True, TERM="dumb")
     assert shell.out == plain
+
+
+def test_kinds_show_what_takes_the_bytes_and_how_many_each_architecture(shell: Shell) -> None:
+    elf = b"\x7fELF\x02" + bytes(13)
+    device = [elf + b"\xe0\x00 amdgcn-amd-amdhsa--%s\0" % arch + os.urandom(size) for arch, size in CODE]
+    objects = [elf + b"\x3e\x00 hipv4-amdgcn-amd-amdhsa--gfx90a" + b"".join(device)]
+    for packs in (True, False):
+        store = LocalStore(shell.dir, max_bytes=0, packs=packs)
+        store.put_blobs([*objects, *device])
+        store.put_action("a" * 64, os.urandom(6000))
+        store.pack()
+        assert shell("stats", "--kinds") == 0
+        (code,) = re.findall(r"objects and device code +(\S+) KiB", shell.out)
+        (first,) = re.findall(r"gfx906 +(\S+) KiB", shell.out)
+        (second,) = re.findall(r"gfx90a:xnack\+ +(\S+) KiB", shell.out)
+        assert 2 * float(first) < float(second) < float(code)
+        (records,) = re.findall(r"records +(\S+) KiB", shell.out)
+        assert 5 < float(records) < 10
+        store.clear()

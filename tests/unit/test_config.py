@@ -101,6 +101,7 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "share": "1/3",
         "format": "json",
         "name": "three",
+        "program": "three",
     }
     for variable, setting in VARIABLES.items():
         if setting.key in NAMES_A_FILE:

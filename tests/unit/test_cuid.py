@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.planning.cuid import clangs_hash, make_cuid, options, project_name
+from hipcache.clang.cuid import clangs_hash, make_cuid, options, project_name
 
 
 @pytest.fixture

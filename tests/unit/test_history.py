@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache.disk.inflating import unpack_json
+from hipcache.disk.compression import unpack_json
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.report.causes import differences, why
 from hipcache.report.history import History, Record, UnitRecord

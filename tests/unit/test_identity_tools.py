@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.config import Config
-from hipcache.engine.opening import open_engine
+from hipcache.engine import open_engine
 from hipcache.inputs import memos
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.memos import Memos

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.clang import cc1, spelling
+from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
-from hipcache.planning import cc1, spelling
-from hipcache.planning.jobs import Cc1Job
 
 
 def test_a_digest_is_64_lower_case_hexadecimal_digits() -> None:

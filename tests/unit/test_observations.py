@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hipcache.disk.changed import TICK
+from hipcache.disk.times import TICK
 from hipcache.processes import observe, watch
 from hipcache.processes.observe import Observation, sign
 from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT

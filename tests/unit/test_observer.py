@@ -19,14 +19,17 @@ from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import Killed, SubprocessRunner, Traced
 
 SOURCE = Path(__file__).parents[1] / "observed_program.c"
+# A program with many words (native/missed.c).
+LISTS_ITSELF = "program-with-many-words"
 
 
-@pytest.fixture(scope="module", params=["static", "dynamic"])
+@pytest.fixture(scope="module", params=["static", "dynamic", "lists itself"])
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("program")
     kind = ["-static"] if request.param == "static" else []
-    subprocess.run(["cc", *kind, "-pthread", "-o", place / "program", SOURCE], check=True)
-    return str(place / "program")
+    path = place / (LISTS_ITSELF if request.param == "lists itself" else "program")
+    subprocess.run(["cc", *kind, "-pthread", "-o", path, SOURCE], check=True)
+    return str(path)
 
 
 @pytest.fixture
@@ -39,7 +42,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def trace(program: str, what: str, place: Path) -> Traced:
-    return SubprocessRunner().trace([program, what], cwd=place, env={"PATH": "/usr/bin:/bin"})
+    words = [program, what, *["word"] * 300 * program.endswith(LISTS_ITSELF)]
+    return SubprocessRunner().trace(words, cwd=place, env={"PATH": "/usr/bin:/bin"})
 
 
 def seen(traced: Traced) -> Observed:
@@ -65,7 +69,9 @@ def test_a_link_that_leads_nowhere_is_told(program: str, place: Path) -> None:
 
 def test_children_and_what_they_become_are_observed_wherever_they_are(program: str, place: Path) -> None:
     found = seen(trace(program, "child", place))
-    assert {f"{place}/directory/by_child", f"{place}/directory/after_exec"} <= found.absent
+    there = f"{place}/directory"
+    assert {f"{there}/by_child", f"{there}/opened_by_child", f"{there}/after_exec"} <= found.absent
+    assert "opened_by_child" not in found.absent
 
 
 def test_many_threads_are_observed(program: str, place: Path) -> None:
@@ -107,6 +113,7 @@ def test_where_a_kernel_cannot_let_a_call_go_on_it_runs_without(
     """Linux before 5.5, where the start fails: a fake."""
 
     old = SimpleNamespace(
+        _name=str(native.PATH),
         hipcache_observing=lambda: 1,
         hipcache_observing_free=lambda _: None,
         hipcache_observe=lambda *_: -errno.ENOSYS,

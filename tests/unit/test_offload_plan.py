@@ -8,10 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hipcache.clang import dry_run, plan
+from hipcache.clang.dry_run import DryRuns
+from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
-from hipcache.planning import offload_plan, plan
-from hipcache.planning.offload_plan import DryRuns
-from hipcache.planning.plan import Plan
 from recordings import PLANS, WRAPPED, text
 
 CLANGS = ("clang22", "clang23", "clang24")
@@ -35,7 +35,7 @@ class Printed:
 
 
 def parsed(name: str, printed: Printed | None = None, old: str = "", new: str = "") -> Plan:
-    flat = partial(offload_plan.flat, asked=printed or Printed(name))  # type: ignore[arg-type]
+    flat = partial(dry_run.flat, asked=printed or Printed(name))  # type: ignore[arg-type]
     return plan.parse(text(name).replace(old, new) if old else text(name), flat=flat)
 
 

@@ -8,21 +8,22 @@ from pathlib import Path
 
 import pytest
 import recordings
+from hipcache.clang import plan
+from hipcache.clang.jobs import split
+from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
-from hipcache.planning import link_plan, plan, program_plan
-from hipcache.planning.jobs import split
-from hipcache.planning.plan import Plan
+from hipcache.link import bundler, program
 from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
 
 # A plan of each kind, and what reads it.
 KINDS = {
     "clang15-one-arch": plan.parse,
     "clang19-one-arch": plan.parse,
-    "clang15-link-objects": link_plan.parse,
-    "clang19-link-library": link_plan.parse,
-    "clang15-left-link": program_plan.parse,
-    "clang19-left-relocatable": program_plan.parse_relocatable,
-    "clang19-left-relocatable-new-driver": program_plan.parse_relocatable,
+    "clang15-link-objects": bundler.parse,
+    "clang19-link-library": bundler.parse,
+    "clang15-left-link": program.parse,
+    "clang19-left-relocatable": program.parse_relocatable,
+    "clang19-left-relocatable-new-driver": program.parse_relocatable,
 }
 # Where `str.splitlines` ends a line; the first one ends the driver's lines, too.
 SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

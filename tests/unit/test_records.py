@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hipcache.build.action import Action, ActionResult, Bound, Digest, Step
 from hipcache.cache import content, exchange
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
 from hipcache.inputs.readset import Quote
-from hipcache.model.action import Action, ActionResult, Bound, Step
-from hipcache.model.contents import Digest
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
 

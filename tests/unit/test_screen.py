@@ -6,13 +6,13 @@ import os
 import time
 from pathlib import Path
 
-from hipcache.processes import screen
+from hipcache.clang import colours
 from hipcache.processes.runner import SubprocessRunner
 
 
 def said(script: str, tmp_path: Path) -> bytes:
     words, runner = ["/bin/sh", "-c", script], SubprocessRunner()
-    traced = screen.on_one(lambda err: runner.trace(words, cwd=tmp_path, env=dict(os.environ), stderr=err))
+    traced = colours.on_terminal(lambda err: runner.trace(words, cwd=tmp_path, env=dict(os.environ), stderr=err))
     assert traced.ended.status == 0
     return traced.ended.stderr
 

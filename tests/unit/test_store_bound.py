@@ -12,9 +12,11 @@ from hipcache.disk.confined import Confined
 from hipcache.store.layout import BLOCK, Layout
 from hipcache.store.ledger import Ledger
 from hipcache.store.local import LocalStore
+from hipcache.store.upkeep import RECENT
 from store_clock import HandClock
 
 DAY = 24 * 3600
+LONG = RECENT + 3600
 
 
 def content(number: int) -> bytes:
@@ -36,9 +38,10 @@ def store(tmp_path: Path, clock: HandClock) -> LocalStore:
     return LocalStore(tmp_path / "store", max_bytes=10 * BLOCK, clock=clock)
 
 
-def fill(store: LocalStore, clock: HandClock, numbers: range) -> None:
+def fill(store: LocalStore, clock: HandClock, numbers: range, seconds: float = LONG) -> None:
+    """`seconds`: from one to the next."""
     for number in numbers:
-        clock.tick()
+        clock.tick(seconds)
         store.put_blob(content(number))
 
 
@@ -83,7 +86,7 @@ def test_a_used_blob_stays(
     store: LocalStore, clock: HandClock, tmp_path: Path, use: Callable[[LocalStore, Path], object]
 ) -> None:
     fill(store, clock, range(10))
-    clock.tick()
+    clock.tick(LONG)
     assert use(store, tmp_path / "out.o")
     fill(store, clock, range(10, 11))
     assert kept(store, range(11)) == [0, *range(3, 11)]
@@ -93,14 +96,15 @@ def test_a_used_blob_stays(
 def test_what_was_last_used_when_the_clock_was_far_ahead_does_not_stay_for_ever(
     store: LocalStore, clock: HandClock, wrong: int
 ) -> None:
-    fill(store, clock, range(2))
+    fill(store, clock, range(2), 1)
     clock.now += wrong
-    fill(store, clock, range(2, 5))
+    fill(store, clock, range(2, 5), 1)
     assert store.get_blob(digest(0)) is not None
     clock.now -= wrong
-    fill(store, clock, range(5, 10))
+    fill(store, clock, range(5, 10), 1)
     assert store.get_blob(digest(2)) is not None  # used since: as any other
-    fill(store, clock, range(10, 14))
+    clock.tick(LONG)
+    fill(store, clock, range(10, 14), 1)
     assert {0, 3, 4}.isdisjoint(kept(store, range(14)))
     assert 2 in kept(store, range(14))
 
@@ -116,7 +120,7 @@ def test_what_another_host_with_another_clock_used_is_not_old(store: LocalStore,
 
 def test_a_look_is_not_a_use(store: LocalStore, clock: HandClock) -> None:
     fill(store, clock, range(10))
-    clock.tick()
+    clock.tick(LONG)
     assert store.has_blob(digest(0))
     fill(store, clock, range(10, 11))
     assert not store.has_blob(digest(0))
@@ -124,10 +128,10 @@ def test_a_look_is_not_a_use(store: LocalStore, clock: HandClock) -> None:
 
 def test_actions_and_blobs_stand_in_one_order(store: LocalStore, clock: HandClock) -> None:
     store.put_action(digest(100), b"unused")
-    clock.tick()
+    clock.tick(LONG)
     store.put_action(digest(101), b"used")
     fill(store, clock, range(8))
-    clock.tick()
+    clock.tick(LONG)
     assert store.get_action(digest(101)) == b"used"
     fill(store, clock, range(8, 9))
     assert store.get_action(digest(100)) is None
@@ -156,6 +160,55 @@ def test_a_bound_of_zero_is_no_bound(tmp_path: Path, clock: HandClock) -> None:
 
 
 # Bounds that are too small
+
+
+def build(store: LocalStore, clock: HandClock) -> int:
+    """How many of twenty sources are hits, in the order of ninja. Each that is none is compiled in a minute."""
+    hits = 0
+    for number in range(20):
+        if store.get_action(digest(number)) is not None and store.get_blob(digest(1000 + number)):
+            hits += 1
+        else:
+            clock.tick(60)
+            store.put_blob(content(1000 + number))
+            store.put_action(digest(number), os.urandom(3 * BLOCK))
+            store.pack()
+    return hits
+
+
+@pytest.mark.parametrize("between", [60, 1800, 5 * 3600, DAY])
+def test_a_store_too_small_for_a_build_keeps_serving_what_fits(
+    tmp_path: Path, clock: HandClock, between: float
+) -> None:
+    """It has room for ten of twenty sources. By last use alone it would serve none."""
+    store = LocalStore(tmp_path / "store", max_bytes=10 * 4 * BLOCK, clock=clock)
+    for number in range(4):
+        hits = build(LocalStore(store.root, max_bytes=store.max_bytes, clock=clock), clock)
+        clock.tick(between)
+        assert hits >= 5 or number == 0, (number, hits)
+
+
+def test_what_is_compiled_last_is_kept_beside_a_build_that_fills_the_store(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(20), 1)
+    fill(store, clock, range(50, 53), 1)
+    assert kept(store, range(50, 53)) == [50, 51, 52]
+    assert kept(store, range(20))[:6] == list(range(6))
+
+
+def test_what_a_pack_needs_stays_with_it(tmp_path: Path, clock: HandClock) -> None:
+    """An edit is packed with the pack of before for its base."""
+    text, based = os.urandom(5 * BLOCK), 0
+    for number in range(60):
+        store = LocalStore(tmp_path / "store", max_bytes=40 * BLOCK, clock=clock)
+        clock.tick(61)
+        store.get_action(digest(0))
+        for which in range(3):
+            store.put_action(digest(number + 100 * which), text + b"%d" % number)
+        store.pack()
+        packs = {name: bases for name, bases, _ in store.packs()}
+        based = max(based, sum(map(bool, packs.values())))
+        assert packs.keys() >= set().union(*packs.values())
+    assert based > 20
 
 
 @pytest.mark.parametrize("max_bytes", [1, 1024, BLOCK - 1])
@@ -198,14 +251,14 @@ def test_neither_put_nor_get_lists_a_directory(
     store: LocalStore, clock: HandClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A put must cost the same with 300,000 entries. Only the first one, which sets up the ledger, and upkeep list."""
-    fill(store, clock, range(1))
+    fill(store, clock, range(1), 1)
 
     def refuse(*_: object) -> None:
         raise AssertionError("a directory was listed")
 
     for name in ("scandir", "listdir", "walk"):
         monkeypatch.setattr(os, name, refuse)
-    fill(store, clock, range(1, 8))
+    fill(store, clock, range(1, 8), 1)
     store.put_action(digest(0), b"record")
     store.put_action(digest(0), b"record, again")
     assert store.get_action(digest(0)) == b"record, again"
@@ -293,8 +346,8 @@ def test_a_clock_that_was_set_back_a_little_causes_no_count(
     store: LocalStore, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hosts that share a store disagree by seconds; a count at each put would be slow."""
-    fill(store, clock, range(1))
+    fill(store, clock, range(1), 1)
     clock.tick(-30)
     monkeypatch.setattr(os, "scandir", None)
-    fill(store, clock, range(1, 3))
+    fill(store, clock, range(1, 3), 1)
     assert held(store) == (3 * BLOCK, 3)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import recordings
+from hipcache.clang import plan, units
+from hipcache.clang.frontend import graph_file
+from hipcache.clang.units import Units
 from hipcache.errors import PassThrough
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.trace import Files
-from hipcache.planning import plan, units
-from hipcache.planning.frontend import graph_file
-from hipcache.planning.units import Units
 from hipcache.processes.runner import SubprocessRunner
 
 CLANGS = ["clang15", "clang19", "clang22"]

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hipcache.disk.changed import TICK, came_since
+from hipcache.disk.times import TICK, came_since
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record
@@ -205,7 +205,7 @@ def test_a_read_set_comes_back_as_it_was_packed(tree: Tree) -> None:
 
 def test_a_read_set_keeps_names_that_are_no_text() -> None:
     name = os.fsdecode(b"\xff\xfe \n.h")
-    reads = ReadSet((ReadFile(name, "d" * 64, (1, 2, 3, 4, 5), True, ""),), (name,), (name,))
+    reads = ReadSet((ReadFile(name, "d" * 64, (1, 2, 3, 4, 5), True, ""),), (("", (name,)),), (name,))
     assert ReadSet.unpack(reads.pack()) == reads
 
 

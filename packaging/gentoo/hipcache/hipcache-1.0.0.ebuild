@@ -18,7 +18,10 @@ LICENSE="MIT"
 SLOT="0"
 KEYWORDS="~amd64"
 
-RDEPEND="$(python_gen_cond_dep 'dev-python/pyyaml[${PYTHON_USEDEP}]')"
+RDEPEND="
+	app-arch/zstd
+	$(python_gen_cond_dep 'dev-python/pyyaml[${PYTHON_USEDEP}]')
+"
 BDEPEND="${RDEPEND}"
 
 # A launcher that is linked statically would be traced by the sandbox.

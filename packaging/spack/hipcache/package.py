@@ -28,6 +28,13 @@ class Hipcache(PythonPackage):
     depends_on("python@3.10:", type=("build", "run"))
     depends_on("py-hatchling@1.12:", type="build")
     depends_on("py-pyyaml@6:", type=("build", "run"))
+    depends_on("zstd libs=shared", type=("build", "run"))
+
+    def patch(self):
+        """Both open it as they need it; there is no common place in which it would be found."""
+        library = join_path(self.spec["zstd"].prefix.lib, "libzstd.so.1")
+        filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/disk/zstd.py", string=True)
+        filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/native/pack.c", string=True)
 
     def setup_build_environment(self, env):
         env.set("HIPCACHE_BUILD", "package")

@@ -8,13 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from hipcache.cache.duration import duration
+from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
+from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
+from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
-from hipcache.model import Action, ActionResult, Bound, Digest, Missing, Ran
-from hipcache.storage import ActionCache, ContentStore
-from hipcache.values import dataclass
+from hipcache.inputs.readset import ReadSet
+from hipcache.values import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from hipcache.build.storage import NotedActions
+
+# Seconds: no work takes so long. JSON has numbers that are none: Infinity, NaN.
+_MOST = 1e9
+
+
+def duration(seconds: object) -> float:
+    """Raises ValueError for what is none."""
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < _MOST:
+        raise ValueError("no duration")
+    return float(seconds)
 
 
 @dataclass(frozen=True)
@@ -104,3 +119,59 @@ def _unpack(action: Action, record: bytes | None) -> tuple[Mapping[str, str], Ma
         return outputs, passing, str(found["text"]), duration(found["seconds"])
     except (ValueError, TypeError, KeyError):
         return None
+
+
+@dataclass(frozen=True)
+class ReadSets:
+    """The read sets of one compile: stored contents, each unpacked once."""
+
+    shelf: Shelf
+    _known: dict[str, ReadSet | None] = field(default_factory=dict)
+
+    def get(self, digest: str) -> ReadSet | None:
+        """The read set, or None if the store does not have it."""
+        if digest not in self._known:
+            packed = self.shelf.contents.read(digest)
+            try:
+                self._known[digest] = ReadSet.unpack(packed) if packed else None
+            except ValueError:
+                self._known[digest] = None
+        return self._known[digest]
+
+    def keep(self, reads: ReadSet) -> str:
+        digest = self.shelf.keep(reads.pack()).hash
+        self._known[digest] = reads
+        return digest
+
+
+@dataclass
+class Shelves:
+    """The store as one compile reaches it: its results and read sets, and what of them a remote is told.
+
+    `near`: the local store alone, of which no remote is told; `shelf`: the same with the records noted in `noted`
+    that are put and asked for, where a remote is to have them; `reads`: read sets. `note`, `refusal`: as of `Shelf`;
+    `serve` takes in words what was served from elsewhere."""
+
+    engine: Engine
+    note: Callable[[str], None]
+    refusal: Callable[[], str]
+    serve: Callable[[str], object]
+    near: Shelf = field(init=False)
+    shelf: Shelf = field(init=False)
+    reads: ReadSets = field(init=False)
+    noted: NotedActions | None = None
+
+    def __post_init__(self) -> None:
+        store, actions = self.engine.store, LocalActions(self.engine.store)
+        self.near = self.shelf = Shelf(actions, LocalContents(store), self.note, self.refusal, self.engine.recache)
+        if self.engine.remote:
+            from hipcache.build.storage import NotedActions
+
+            self.noted = NotedActions(actions)
+            self.shelf = replace(self.near, actions=self.noted)
+        self.reads = ReadSets(self.shelf)
+
+    def queue(self) -> None:
+        """Have sent to the remote what was put."""
+        if self.engine.remote and self.noted and self.noted.put_keys:
+            self.engine.remote().queue(list(self.noted.put_keys), list(self.noted.got_keys))

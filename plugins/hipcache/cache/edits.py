@@ -15,23 +15,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from hipcache.build import Bound
 from hipcache.cache import entries
-from hipcache.cache.content import Shelf
+from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
-from hipcache.cache.read_sets import ReadSets
-from hipcache.cache.spelled import for_cuid, has_cuid
-from hipcache.disk import changed
+from hipcache.cache.spelling import for_cuid, has_cuid
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
+from hipcache.clang.renaming import renamed
+from hipcache.disk import times
 from hipcache.inputs import outline, preprocessed, quoted, renumbering
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.making.renaming import renamed
-from hipcache.model import Bound, loose_key, pass_of
 from hipcache.patterns import pattern
-from hipcache.planning.cuid import clangs_hash
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, replace
 
 # States of the files to compare with: of a branch or two, and before the edit.
@@ -90,7 +89,7 @@ class Edits:
         front = pass_of(bound).front
         asks_lines = bool(edit.lines) and entry.lines is None
         if asks_lines or macros or edit.marked:
-            began = changed.limit(self.clock())
+            began = times.change_limit(self.clock())
             replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
             text = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names)
             if text is None or preprocessed.is_expanded(text):
@@ -146,7 +145,7 @@ class Edits:
     def _is_young(self, edit: Edit, began: float) -> bool:
         """May the preprocessor have seen another content of a file?"""
         local = self.files.basedir.local
-        return any(changed.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
+        return any(times.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
 
 
 def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[MessageLine, ...] | None:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hipcache.cache.duration import duration
+from hipcache.cache.content import duration
 from hipcache.inputs.readset import MessageLine, Quote
 from hipcache.values import asdict, dataclass
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from hipcache.cache import entries
-from hipcache.cache.duration import duration
+from hipcache.cache.content import duration
 from hipcache.cache.entries import Entry
 from hipcache.inputs.keys import digest_bytes, is_digest
 from hipcache.inputs.readset import Quote, ReadSet
@@ -67,7 +67,7 @@ def _texts(reads: ReadSet) -> Iterable[object]:
         yield from (other.path, other.digest)
     for pair in (*reads.alike, *reads.links):
         yield from pair
-    yield from (*reads.absent, *reads.present)
+    yield from (*reads.present, *(text for place, names in reads.absent for text in (place, *names)))
 
 
 def moved(known: Sequence[Entry], read_set: Callable[[str], bytes | None], keep: Callable[[bytes], str]) -> list[Entry]:

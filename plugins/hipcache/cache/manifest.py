@@ -11,20 +11,19 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hipcache.build import ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.cache import entries
-from hipcache.cache.content import Shelf
+from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
-from hipcache.cache.read_sets import ReadSets
+from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, loose_key, pass_of
 from hipcache.patterns import pattern
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from hipcache.cache.spelled import Spelled
+    from hipcache.cache.spelling import Spelled
 
 NEVER = "nothing is stored for this command"
 _LOST = "the store no longer has the files written beside its output"
@@ -61,8 +60,7 @@ class ManifestCache:
 
     @cached_property
     def _spelled(self) -> Spelled:
-        from hipcache.cache.spelled import Spelled
-        from hipcache.cache.translation import Translation
+        from hipcache.cache.spelling import Spelled, Translation
 
         return Spelled(self.shelf, self.reads, Translation(self.files, self.directory))
 

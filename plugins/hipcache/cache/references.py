@@ -21,7 +21,7 @@ PASS, ANSWER, UNIT, DIRECT = "pass", "answer", "unit", "direct record"
 _LONGEST_ANSWER = 1 << 28
 
 
-class DirectRecord(NamedTuple):
+class DirectNames(NamedTuple):
     """The names in a direct record: its outputs (path, digest), the entries that its units used (is it an
     action, digest), records of the history (paths below `v2/`), and the other blobs without which it is of no use."""
 
@@ -74,7 +74,7 @@ def blobs_of(entry: Entry) -> list[str]:
     return [digest for digest in (entry.reads, *entry.outputs) if digest]
 
 
-def direct_record(payload: bytes) -> DirectRecord:
+def direct_record(payload: bytes) -> DirectNames:
     """The names in a direct record: see `direct/record.py`. Raises ValueError."""
     rest = _Rest(payload)
     rest.take(32 + 32 + 8)
@@ -99,7 +99,7 @@ def direct_record(payload: bytes) -> DirectRecord:
     while uses.left:
         used.append((uses.take(1) == b"a", uses.take(32).hex()))
     notes = tuple(os.fsdecode(name) for name in history.split(b"\0") if name)
-    return DirectRecord(tuple(named), tuple(used), notes, lists)
+    return DirectNames(tuple(named), tuple(used), notes, lists)
 
 
 class _Rest:

@@ -4,7 +4,7 @@ Each entry is checked when it leaves and when it comes: a content by its digest,
 HIPCACHE_KEY). All goes through the store, and so through its locks, its bound, and the one place that opens its files.
 
 Answers of drivers and wrappers stay behind. They name programs that are run, so each user has to ask for himself
-(`planning/answers`); they are made again in some 30 ms for each command. Of memos of tools, the history and the
+(`clang/answers`); they are made again in some 30 ms for each command. Of memos of tools, the history and the
 statistics none is in an archive either: they are of one machine.
 
 A record that is there already is kept. Of a pass, whose record is a list of what it has come to with other headers, the
@@ -22,8 +22,8 @@ from pathlib import Path
 from hipcache import features
 from hipcache.cache import entries as passes
 from hipcache.cache import exchange, references
+from hipcache.disk.compression import inflate
 from hipcache.disk.hashing import blake3
-from hipcache.disk.inflating import inflate
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
 from hipcache.store.archive import Entry

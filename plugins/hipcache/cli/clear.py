@@ -35,6 +35,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
     with ProgressLine(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
+    freed += sum(one.clear() for one in features.hints(session.environ))
     for queue in features.modules("QUEUE"):
         queue.empty(store.confined)
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)

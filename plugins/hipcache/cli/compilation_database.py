@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hipcache.clang import tools
+from hipcache.clang.command import Command, parse_each
 from hipcache.errors import HipcacheError, PassThrough
-from hipcache.planning import tools
-from hipcache.planning.command import Command, parse_each
 
 LIST = "compile_commands.json"
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config, features, native
-from hipcache.cli import Session
+from hipcache.app import trial
+from hipcache.cli import Session, trial_builds
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
 from hipcache.cli.ways import check_found_by_cmake, check_platform
-from hipcache.disk import zstd
+from hipcache.disk import compression
 from hipcache.errors import ConfigError, HipcacheError, StoreError
-from hipcache.launcher import trial
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
@@ -41,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also check the architectures in this build directory's CMakeCache.txt",
     )
 
+    parser.add_argument(
+        "--try",
+        action="store_true",
+        dest="builds",
+        help="also build a small project with each build tool here, and print the command that worked",
+    )
+
 
 def run(options: argparse.Namespace, session: Session) -> int:
     if options.build and not (options.build / "CMakeCache.txt").is_file():
@@ -55,11 +62,17 @@ def run(options: argparse.Namespace, session: Session) -> int:
         for condition in found:
             print(f"{condition.describe()}; {condition.hint}", file=session.out)
         return 1 if found else 0
-    return examine_all(options.compiler, session, Path("/"), options.build or Path())
+    return examine_all(options.compiler, session, Path("/"), options.build or Path(), builds=options.builds)
 
 
 def examine_all(
-    named: list[str], session: Session, root: Path, build: Path, tried: Trial = trial.why_passed_through
+    named: list[str],
+    session: Session,
+    root: Path,
+    build: Path,
+    tried: Trial = trial.why_passed_through,
+    *,
+    builds: bool = False,
 ) -> int:
     machine = Machine(session.runner, session.environ, root, build, tried)
     screen = Screen(session.out, session.environ)
@@ -68,6 +81,7 @@ def examine_all(
         ("Compilers", check_compilers(named, machine)),
         ("Settings", check_settings(session)),
         ("Platform", check_platform(machine)),
+        *([("Build tools", trial_builds.check(machine))] if builds else []),
     ):
         screen.line(screen.paint("bold", title))
         for check in checks:
@@ -76,6 +90,8 @@ def examine_all(
             if check.hint:
                 screen.line(f"         {check.hint}")
     summary = f"{plural(faults, 'problem')} found" if faults else "No problems found."
+    if not builds:
+        screen.line("'hipcache doctor --try' builds a small project with each build tool, and prints its command.")
     screen.line(screen.paint("red" if faults else "green", summary))
     return 1 if faults else 0
 
@@ -166,7 +182,7 @@ def check_settings(session: Session) -> Iterator[Check]:
     yield from check_found_by_cmake(session.environ)
     faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
     yield from faults or [Check(OK, "the native launcher serves hits")]
-    if not (zstd.library() and native.reads_packs()):
+    if not (compression.library() and native.reads_packs()):
         told = "entries are kept as separate files: libzstd.so.1 is missing, or was when hipcache was built"
         yield Check(NOTE, told, "install zstd (Debian: libzstd-dev), then hipcache again")
     if not settings.resident:

@@ -80,7 +80,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
         known = f"; the namespace that is set is '{settings.namespace}'" if settings.namespace else ""
         print(f"no results have the namespace '{options.namespace}'{known}", file=session.out)
     left = store.size(beside=True)
-    done = f"{human_size(freed)} would be freed" if options.dry_run else f"freed {human_size(freed)}"
+    going = f"{human_size(freed)} in {plural(removed.number, 'entry')} would be freed"
+    done = going if options.dry_run else f"freed {human_size(freed)}"
     entries = f"{human_size(left.bytes)} in {plural(left.entries, 'entry')}" if left.entries else "no entries"
     print(f"{done}; the store holds {entries}", file=session.out)
     return 0

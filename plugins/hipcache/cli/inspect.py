@@ -13,7 +13,7 @@ from hipcache.cli.explain import recorded
 from hipcache.cli.screen import plural
 from hipcache.errors import HipcacheError
 from hipcache.inputs.keys import is_digest
-from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.readset import ReadSet, paths
 from hipcache.report.history import Record, UnitRecord
 from hipcache.store.local import LocalStore
 
@@ -62,9 +62,8 @@ def _lines(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | N
         lines += [f"  {name:<{width}}  {_short(value)}" for name, value in unit.inputs]
         found = reads[unit.name]
         if found:
-            lines.append(
-                f"  read {plural(len(found.files), 'file')}; looked for {len(found.absent)} more that did not exist:"
-            )
+            missed = len([*paths(found.absent)])
+            lines.append(f"  read {plural(len(found.files), 'file')}; looked for {missed} more that did not exist:")
             lines += [f"    {one.digest[:_DIGITS]}  {one.path}" for one in found.files]
             lines += [f"    {one.digest[:_DIGITS]}  {one.path} (not as a header)" for one in found.besides]
         elif unit.reads:
@@ -81,7 +80,7 @@ def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet |
         if found is None:
             return None
         read = {one.path: one.digest for one in found.files} | {one.path: one.digest for one in found.besides}
-        return {"files": read, "absent": list(found.absent)}
+        return {"files": read, "absent": [*paths(found.absent)]}
 
     return {
         "object": record.object,

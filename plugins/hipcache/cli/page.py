@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from hipcache.cli import arches, store_chart
+from hipcache.cli import arches, builds_chart, store_chart
 from hipcache.cli.screen import human_size, human_time, percent, plural
 from hipcache.report import build, drawing, logged
+from hipcache.report.builds import RecordedBuild
 from hipcache.report.outcome import HIT
 from hipcache.report.stats_log import Compile
 from hipcache.report.store_history import Point
@@ -63,7 +64,8 @@ _KEY = (
 @dataclass(frozen=True)
 class Told:
     """The contents of a report. `source`: where the compiles are from; `target`: of an object's path; `bytes` of the
-    store, when they were last `used`: (days ago, bytes), the newest first; the store over time, the oldest first."""
+    store, when they were last `used`: (days ago, bytes), the newest first; the store over time, and the last builds,
+    both the oldest first."""
 
     source: str
     compiles: Sequence[Compile]
@@ -71,6 +73,7 @@ class Told:
     bytes: int = 0
     used: Sequence[tuple[int, int]] = ()
     over_time: Sequence[Point] = ()
+    builds: Sequence[RecordedBuild] = ()
 
 
 def page(told: Told) -> str:
@@ -92,7 +95,11 @@ def page(told: Told) -> str:
         '<dl class="cards">',
         *(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in cards),
         "</dl>",
-        _section("Timeline", f'<div class="wide">{drawing.timeline(told.compiles)}</div>{_KEY}' if timed else ""),
+        _section(
+            "Timeline of the last build",
+            f'<div class="wide">{drawing.timeline(build.last_build(told.compiles))}</div>{_KEY}' if timed else "",
+        ),
+        _section("Builds", builds_chart.chart(told.builds) + _builds(told.builds)),
         _section("By architecture", _architectures(numbers.units)),
         _section("Why units missed", _causes(build.summarized(build.causes(told.compiles)))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),
@@ -136,6 +143,10 @@ def _folded(rest: Sequence[str], show: Callable[[Sequence[str]], str]) -> str:
     more = len(rest) - _MOST_FOLDED
     uncounted = f'<p class="dim">and {more} more, which this page leaves out</p>' if more > 0 else ""
     return f"<details><summary>and {len(rest)} more</summary>{show(rest[:_MOST_FOLDED])}{uncounted}</details>"
+
+
+def _builds(builds: Sequence[RecordedBuild]) -> str:
+    return _table(builds_chart.HEAD, builds_chart.rows(builds), marked=True)
 
 
 def _architectures(units: Mapping[str, Tally]) -> str:

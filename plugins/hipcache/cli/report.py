@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import webbrowser
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from hipcache import config
 from hipcache.cli import Session, page
 from hipcache.cli.screen import plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import build, stats_log, store_history
+from hipcache.report import build, builds, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets
 from hipcache.store.opening import open_store
@@ -25,6 +27,7 @@ _DAY = 24 * 3600
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained HTML page")
+    parser.add_argument("--open", action="store_true", help="show the page in a browser, with the last builds")
     parser.add_argument(
         "--chrome-trace", type=Path, metavar="FILE", help="write a timeline for chrome://tracing or Perfetto"
     )
@@ -38,8 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    if not (options.html or options.chrome_trace):
-        raise HipcacheError("'hipcache report' has nothing to write", "name a file: --html report.html")
+    if not (options.html or options.chrome_trace or options.open):
+        raise HipcacheError("'hipcache report' has nothing to write", "name a file: --html report.html; or use --open")
+    if options.open and not options.html:
+        with NamedTemporaryFile(prefix="hipcache-report-", suffix=".html", delete=False) as file:
+            options.html = Path(file.name)
     log = options.stats_log or settings.stats_log
     compiles = list(stats_log.read(log)) if log else build.of_history(History.of_store(settings.dir).each())
     if not compiles:
@@ -50,9 +56,11 @@ def run(options: argparse.Namespace, session: Session) -> int:
     targets, count = Targets(), plural(len(compiles), "compile")
     if options.html:
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
-        told = page.Told(source, compiles, targets.of, *_store(settings))
+        told = page.Told(source, compiles, targets.of, *_store(settings), builds.read(settings.dir))
         write_whole(options.html, page.page(told).encode(errors="backslashreplace"))
         print(f"report of {count}: '{options.html}'", file=session.out)
+        if options.open and not webbrowser.open(options.html.absolute().as_uri()):
+            raise HipcacheError("no browser could be started", f"open '{options.html}' in one")
     if options.chrome_trace:
         write_whole(options.chrome_trace, json.dumps(build.chrome_trace(compiles, targets.of)).encode())
         print(f"timeline of {count}: '{options.chrome_trace}'", file=session.out)

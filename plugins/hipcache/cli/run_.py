@@ -12,16 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache import config
+from hipcache import config, processes
 from hipcache.cli import Session, arches, page
 from hipcache.cli.live import Line
 from hipcache.cli.screen import Screen, human_time, percent, plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
-from hipcache.processes import table
+from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
-from hipcache.processes.table import RunningProcess
-from hipcache.report import build, logged, stats_log
+from hipcache.report import build, builds, logged, stats_log
 from hipcache.report.advice import ADVICE
 from hipcache.report.outcome import HIT, counted
 from hipcache.report.stats_log import Compile
@@ -40,6 +39,7 @@ _NOT_FOUND, _NOT_RUN = 127, 126  # exit status, as shells have it
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page of the build")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary as JSON")
+    parser.add_argument("--label", default="", metavar="TEXT", help="a name of this build, such as its branch")
     parser.add_argument("--no-live", action="store_true", help="show no live line on a terminal")
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the build, such as: ninja -C build"
@@ -68,6 +68,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
         compiles = _read(log, start)
     numbers = logged.together(compiles)
     _show(numbers, compiles, took, Screen(session.err, session.environ))
+    if numbers.cacheable and not settings.readonly:
+        causes = build.summarized(build.causes(compiles))
+        named = " ".join(command), options.label
+        builds.record(settings.dir, settings.umask, builds.of(numbers, causes, time.time(), took, *named))
     if options.json:
         write_whole(options.json, json.dumps(_as_json(numbers, compiles, command, status, took), indent=2).encode())
     if options.report:
@@ -90,7 +94,7 @@ def _read(log: Path, start: int) -> list[Compile]:
 
 def _compilers() -> int:
     """How many compilers, linkers and their like run below this process."""
-    found = {one.number: one for one in table.running()}
+    found = {one.number: one for one in processes.running_processes()}
     count = 0
     for one in found.values():
         above: RunningProcess | None = one if one.name.startswith(_COMPILERS) else None

@@ -97,6 +97,7 @@ class ProgressLine:
         self._what = what
         self._shown = out.isatty()
         self._next = 0.0
+        self.number = 0
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -106,6 +107,7 @@ class ProgressLine:
             print("\r\x1b[K", end="", file=self._out, flush=True)
 
     def at(self, number: int) -> None:
+        self.number = number
         if self._shown and time.monotonic() >= self._next:
             self._next = time.monotonic() + self._PAUSE
             print(f"\r{self._what}: {number}\x1b[K", end="", file=self._out, flush=True)

@@ -6,9 +6,10 @@ import argparse
 import json
 from pathlib import Path
 
-from hipcache import config
+from hipcache import config, features
 from hipcache.cli import Session, markdown, stats_text
 from hipcache.cli.screen import Screen
+from hipcache.cli.store_kinds import kinds
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.report import conditions, interval, logged, statistics
 from hipcache.store import StoreSize
@@ -22,6 +23,9 @@ SUMMARY = "show hits and misses for each architecture, and the time saved"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print JSON")
+    forms.add_argument(
+        "--kinds", action="store_true", help="show what takes the store's bytes, and how many each architecture"
+    )
     forms.add_argument("--markdown", action="store_true", help="print Markdown, for the summary of a CI job")
     parser.add_argument(
         "--since",
@@ -48,6 +52,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.stats_log == _SET and not settings.stats_log:
         raise HipcacheError("--stats-log needs a FILE, because HIPCACHE_STATS_LOG is not set", "name the build's log")
     log = settings.stats_log if options.stats_log == _SET else options.stats_log
+    if options.kinds:
+        stats_text.show_kinds(kinds(open_store(settings, read_only=True)), Screen(session.out, session.environ))
+        return 0
     numbers = logged.total(log) if log else statistics.read(settings.dir)
     if options.since:
         numbers = interval.since(numbers, options.since)
@@ -57,9 +64,11 @@ def run(options: argparse.Namespace, session: Session) -> int:
         if not found:
             raise
         size = StoreSize(0, 0, settings.max_size)  # the conditions say why
+    hints = features.hints(session.environ)
     if options.json:
         listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
-        more = {"namespace": settings.namespace, "conditions": listed}
+        beside = {"hints": {"bytes": sum(one.size().bytes for one in hints)}}
+        more = {"namespace": settings.namespace, "conditions": listed, **beside}
         print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=session.out)
     elif options.markdown:
         print(markdown.page(numbers, size, settings.namespace), end="", file=session.out)
@@ -67,7 +76,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             print(f"\n> {one.describe()}: {one.hint}", file=session.out)
     else:
         screen = Screen(session.out, session.environ)
-        stats_text.show(numbers, size, str(settings.dir), screen)
+        stats_text.show(numbers, size, str(settings.dir), hints, screen)
         if settings.namespace:
             screen.line(f"namespace  {settings.namespace} (the figures are for all namespaces)")
         for one in found:

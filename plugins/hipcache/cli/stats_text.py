@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
+from hipcache.cli.store_kinds import Kinds
 from hipcache.report.outcome import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, WORDS
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
+from hipcache.store.local import LocalStore
 
 _OUTCOMES = {outcome: several for outcome, (_, several) in WORDS.items()}
 
 
-def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
+def show(numbers: Statistics, size: StoreSize, place: str, hints: Sequence[LocalStore], screen: Screen) -> None:
     total = sum(numbers.compiles.values())
     since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
     if total == 0 and not numbers.checks and since:
@@ -58,6 +60,16 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     limit = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {limit}{plural(size.entries, 'entry')}, in '{place}'")
+    for one in (store for store in hints if store.size().entries):
+        screen.line(f"precompiled headers, outside of it  {human_size(one.size().bytes)}, in '{one.root}'")
+
+
+def show_kinds(kinds: Kinds, screen: Screen) -> None:
+    ordered = sorted(kinds.archs, key=arches.order)
+    rows = [["the store, by kind", "on disk"], ["  objects and device code", human_size(kinds.code)]]
+    rows += [[f"    {arch}", human_size(kinds.archs[arch])] for arch in ordered]
+    rows += [["  records", human_size(kinds.records)], ["  other", human_size(kinds.other)]]
+    screen.table(rows)
 
 
 def _show_units(numbers: Statistics, screen: Screen) -> None:

@@ -13,16 +13,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hipcache.app import trial
+from hipcache.clang.jobs import split
 from hipcache.cli import arches
 from hipcache.errors import PassThrough
-from hipcache.launcher import trial
 from hipcache.patterns import pattern
-from hipcache.planning.jobs import split
 from hipcache.processes.runner import Completed, Runner
 from hipcache.values import dataclass, field, replace
 
 _NAME = pattern(r"(amd)?clang\+\+(-[0-9.]+)?$")
 _VERSION = pattern(r"clang version (\S+)")
+_INSTALLED = pattern(r"^InstalledDir: (.+)$", re.MULTILINE)
 _ISA = pattern(r"oclc_isa_version_([0-9a-f]+)\.bc$")
 # Asked for in this order: device libraries of any age have one of them.
 PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
@@ -101,6 +102,19 @@ def examine(compiler: str, machine: Machine) -> Toolchain:
     version = _VERSION.search(_run(machine, [compiler, "--version"]).stdout.decode("utf-8", "replace"))
     if not version:
         return Toolchain(compiler)
+    flags, probe, text = _find_hip(compiler, machine)
+    if flags is None:
+        return Toolchain(compiler, version[1], error=text)
+    return _read_plan(Toolchain(compiler, version[1], flags), probe, text, machine)
+
+
+def flags_for_hip(compiler: str, machine: Machine) -> tuple[str, ...]:
+    """With these the compiler finds HIP; none if it does without, or with nothing that is known."""
+    return (_find_hip(compiler, machine)[0] or ()) if any(_candidates(machine)) else ()
+
+
+def _find_hip(compiler: str, machine: Machine) -> tuple[tuple[str, ...] | None, list[str], str]:
+    """(flags that it needs, the options that were tried, the driver's plan); or None, and its error without flags."""
     error = ""
     for flags in ((), *_candidates(machine)):
         for arch in PROBED:
@@ -108,11 +122,24 @@ def examine(compiler: str, machine: Machine) -> Toolchain:
             answer = _run(machine, [compiler, *probe, "-c", os.devnull, "-o", os.devnull, "-###"])
             text = answer.stderr.decode("utf-8", "replace")
             if answer.status == 0 and "error:" not in text:
-                return _read_plan(Toolchain(compiler, version[1], flags), probe, text, machine)
+                return flags, probe, text
             error = error or _first_error(text)
             if f"for {arch}" not in text:
                 break  # not for want of this very arch
-    return Toolchain(compiler, version[1], error=error)
+    return None, [], error
+
+
+def clang_of_hipcc(machine: Machine) -> str:
+    """The clang++ that hipcc on PATH runs, for which HIP was built; empty if that is not known."""
+    hipcc = resolve("hipcc", machine.environ)
+    # Beside an nvcc it would speak for that.
+    answer = _run_with(machine, [hipcc, "--version"], {**machine.environ, "HIP_PLATFORM": "amd"}) if hipcc else None
+    text = answer.stdout.decode("utf-8", "replace") if answer else ""
+    version, directory = _VERSION.search(text), _INSTALLED.search(text)
+    if not version or not directory:
+        return ""
+    names = (f"clang++-{version[1].partition('.')[0]}", "clang++")
+    return next((path for name in names if (path := resolve(f"{directory[1]}/{name}", machine.environ))), "")
 
 
 def _candidates(machine: Machine) -> Iterator[tuple[str, ...]]:

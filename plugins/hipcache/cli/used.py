@@ -28,7 +28,7 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
 from hipcache.store.local import LocalStore
 
-# The kind in the key of a unit of a link (planners/device_link.py).
+# The kind in the key of a unit of a link (link/steps.py).
 _LINK = "device link"
 _HINT = "nothing was changed; build it again with this store"
 
@@ -117,7 +117,7 @@ class _Made(NamedTuple):
 
     record: str
     digest: str
-    direct: references.DirectRecord
+    direct: references.DirectNames
 
 
 def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
@@ -127,7 +127,7 @@ def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
             yield name, payload
 
 
-def _outputs(payload: bytes) -> Iterator[tuple[str, str, references.DirectRecord]]:
+def _outputs(payload: bytes) -> Iterator[tuple[str, str, references.DirectNames]]:
     """(path, digest, record) of each output that a direct record names; none of another record."""
     if references.kind_of(payload) == references.DIRECT:
         with suppress(ValueError):
@@ -135,7 +135,7 @@ def _outputs(payload: bytes) -> Iterator[tuple[str, str, references.DirectRecord
             yield from ((path, digest, direct) for path, digest in direct.outputs)
 
 
-def _used(reader: LocalStore, direct: references.DirectRecord) -> Iterator[str]:
+def _used(reader: LocalStore, direct: references.DirectNames) -> Iterator[str]:
     for is_action, digest in direct.uses:
         if is_action:
             yield from _with_contents(reader, reader.seal.name(digest))

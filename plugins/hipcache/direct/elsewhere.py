@@ -25,11 +25,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from hipcache import __version__
+from hipcache.build import depfile
 from hipcache.direct.guards import GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, Rule, of_project, variables_digest
 from hipcache.inputs.basedir import MARK, Basedir
 from hipcache.inputs.keys import make_key
-from hipcache.making import depfile
 from hipcache.patterns import pattern
 from hipcache.shared import DIRECT_KIND_ELSEWHERE
 from hipcache.values import replace
@@ -64,7 +64,7 @@ def of(
         return None
     # A directory here says nothing of names in the one that stands in its place.
     watched = [one for one in record.watched if one.kind != GUARD]
-    paths = [*(one.path for one in watched), *(one.path for one, _ in record.outputs)]
+    paths = [*(path for one in watched for path in one.paths), *(one.path for one, _ in record.outputs)]
     texts = [*argv, cwd, *variables.values(), *paths, *system]
     rules = [_rule(one, basedir) for one in record.rules]
     if path in argv[0] or path in variables.get("PATH", ""):

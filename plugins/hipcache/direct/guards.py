@@ -13,8 +13,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hipcache.disk import change_times
-from hipcache.disk.change_times import keeps_times
+from hipcache.disk import times
+from hipcache.disk.times import keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, status_text
 
@@ -30,7 +30,7 @@ def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> t
     groups: dict[str, list[Watched]] = {"": []}
     for one in watched:
         if one.kind in (GONE, ABSENT):
-            groups.setdefault(directories.guard_of(one.path), []).append(one)
+            groups.setdefault(directories.guard_of(one), []).append(one)
     ordered = [*(one for one in watched if one.kind not in (GONE, ABSENT)), *groups.pop("")]
     for directory, names in groups.items():
         ordered += [Watched(GUARD, directory), *names]
@@ -49,7 +49,7 @@ def unguarded(guarded: Iterable[Watched]) -> Iterator[Watched]:
 
 def kinds() -> Mapping[str, str]:
     """Of the file systems that are mounted now."""
-    return change_times.kinds()
+    return times.kinds()
 
 
 def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:
@@ -74,10 +74,13 @@ class _Directories:
         self._kinds = kinds
         self._found: dict[str, str | None] = {}
 
-    def guard_of(self, path: str) -> str:
-        """The guard of a path that was missed, empty if it has none: the last directory on the way that is there, if
-        what comes next on the way is not (a link that leads nowhere is)."""
-        missing = path
+    def guard_of(self, one: Watched) -> str:
+        """The guard of what was missed, empty if it has none: the last directory on the way that is there, if what
+        comes next on the way is not (a link that leads nowhere is). Names of one directory were missed in it when it
+        was as it is."""
+        if one.names:
+            return self._guard(one.path.rstrip("/") or "/") or ""
+        missing = one.path
         while missing not in ("", "/"):
             directory = missing.rpartition("/")[0] or "/"
             guard = self._guard(directory)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from hipcache.build import Cache, End, Graph, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
-from hipcache.delivery import files, rules
+from hipcache.clang.command import words_of
+from hipcache.clang.dry_run import Asked, AskedToAssemble
 from hipcache.direct import surroundings
 from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.execution.session import Session
@@ -14,9 +16,6 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.model import Cache, End, Graph, Slot
-from hipcache.planning.asking import Asked, AskedToAssemble
-from hipcache.planning.command import words_of
 from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 
@@ -66,9 +65,9 @@ def provenance_of(
     for one in depends:
         if one.kind == FILE and one.path.startswith(_KERNELS):
             return Indirect(f"it reads '{one.path}', whose content comes from the kernel")
-    delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in files.written(graph, ends)]
+    delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in delivery.written(graph, ends)]
     outputs = Outputs(
-        tuple(Rule(one.path, rules.text(one, ends)) for one in graph.rules),
+        tuple(Rule(one.path, delivery.rule_text(one, ends)) for one in graph.rules),
         tuple(Output(one.path, digest, one.executable) for one, digest in delivered),
     )
     cached = [end for end in ends.values() if end.bound.action.policy.cache is not Cache.NEVER and not end.missing]

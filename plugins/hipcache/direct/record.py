@@ -92,7 +92,8 @@ class Rule:
     content: bytes
 
     def pack(self) -> bytes:
-        return _string(os.fsencode(self.path)) + _string(_list(self.content.splitlines(keepends=True)))
+        lines = self.content.splitlines(keepends=True)
+        return _string(os.fsencode(self.path)) + _string(_list((line, [b""]) for line in lines))
 
 
 @dataclass(frozen=True)
@@ -199,12 +200,17 @@ def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], byt
 
 def pack_list(watched: Sequence[Watched]) -> bytes:
     """Raises ValueError as `pack` does."""
-    return _list(map(_text, each_once(watched)))
+    return _list(_parts(one) for one in each_once(watched))
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: what `watched.states` gives."""
-    parts = (_text(one) + b"\0" + found.get((one.kind, one.path), b"") for one in each_once(watched))
+    parts = (
+        head + tail + b"\0" + found.get((one.kind, one.path), b"")
+        for one in each_once(watched)
+        for head, tails in [_parts(one)]
+        for tail in tails
+    )
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
 
 
@@ -231,8 +237,9 @@ def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
     return {(one.kind, one.path): one for one in watched}.values()
 
 
-def _text(one: Watched) -> bytes:
-    return one.kind.encode() + os.fsencode(one.path)
+def _parts(one: Watched) -> tuple[bytes, list[bytes]]:
+    """(with what its texts begin, what follows in each)."""
+    return os.fsencode(one.kind + one.path), [*map(os.fsencode, one.names)] or [b""]
 
 
 def _names(names: Iterable[str]) -> bytes:
@@ -243,15 +250,18 @@ def _string(content: bytes) -> bytes:
     return struct.pack("<I", len(content)) + content
 
 
-def _list(texts: Iterable[bytes]) -> bytes:
+def _list(texts: Iterable[tuple[bytes, list[bytes]]]) -> bytes:
+    """Of texts given as by `_parts`. Those of one share their beginning at least, and no more is looked for."""
     parts = []
     before = b""
-    for text in texts:
-        if len(text) > _LONGEST:
+    for head, tails in texts:
+        text = head + tails[0]
+        if len(head) + max(map(len, tails)) > _LONGEST:
             raise ValueError("a path or line is too long for a record")
         length = min(len(before), len(text))
         different = int.from_bytes(before[:length], "big") ^ int.from_bytes(text[:length], "big")
         shared = length - (different.bit_length() + 7) // 8
         parts.append(struct.pack("<HH", shared, len(text) - shared) + text[shared:])
-        before = text
+        parts += [struct.pack("<HH", len(head), len(tail)) + tail for tail in tails[1:]]
+        before = head + tails[-1]
     return b"".join(parts)

@@ -114,7 +114,9 @@ def remember(
         if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
             for team in features.modules("WHOLE_COMPILE"):
                 reads = team.project_reads(guarded, files, provenance.digests)
-                made = team.Made(record, portable, system_guarded, tuple(reads), provenance.tools, provenance.asked)
+                made = team.WholeCompile(
+                    record, portable, system_guarded, tuple(reads), provenance.tools, provenance.asked
+                )
                 if named := made.keep(engine.store, argv, cwd, engine.basedir):
                     engine.queue(named)
     except StoreError as error:

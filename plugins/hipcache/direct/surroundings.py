@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from hipcache.clang import tools
+from hipcache.clang.cc1 import Role
+from hipcache.clang.command import Command, Unwrapped
+from hipcache.clang.driver import why_unknown
+from hipcache.clang.dry_run import Asked, AskedToAssemble
+from hipcache.clang.responses import expand
 from hipcache.direct import variables
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
@@ -12,12 +18,6 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
-from hipcache.planning import tools
-from hipcache.planning.asking import Asked, AskedToAssemble
-from hipcache.planning.cc1 import Role
-from hipcache.planning.command import Command, Unwrapped
-from hipcache.planning.driver import why_unknown
-from hipcache.planning.responses import expand
 
 # Of the host, where no option names one; "generic" is that of AArch64.
 _USUAL = ("", "x86-64", "generic")

@@ -49,7 +49,7 @@ def ignored(
 ) -> tuple[str, ...]:
     """The names of all variables that a direct hit need not compare (PWD: see `compared`). `tools`: as below, empty if
     not all are known; `terminal`: did messages go to one? `shared`: will other machines use the record?"""
-    from hipcache.planning.answers import VOLATILE  # the storage helper has no planning
+    from hipcache.clang.answers import VOLATILE  # the storage helper has no planning
 
     foreign = {"PWD"} if tools else set()
     if tools and (shared or _have_been_met(tools, memos)):

@@ -4,23 +4,32 @@
 it precompiled comes to the same bytes: docs/design/driver_header.md.
 
     header   which passes may use it, its key, the commands that make and use it, what a pass may say
-    entry    what is stored of it: the PCH file, what it was made of, how often it was wanted
+    entry    what is kept of it, where: the PCH file, what it was made of, how often it was wanted
     trust    which comparisons must come first, and when it is switched off
     use      a pass with it
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hipcache.execution.front_ends import FrontEndWay
     from hipcache.execution.session import Session
+    from hipcache.store.local import LocalStore
 
 CHECKS = "hipcache.driver_header.doctor"
 
 
-def front_end(session: Session) -> FrontEndWay:
+def front_end(session: Session) -> FrontEndWay | None:
     from hipcache.driver_header.use import DriverHeader
 
-    return DriverHeader(session)
+    files = hints(session.engine.environ)
+    return DriverHeader(session, files) if files else None
+
+
+def hints(environ: Mapping[str, str]) -> LocalStore | None:
+    from hipcache.driver_header.entry import open_files
+
+    return open_files(environ)

@@ -18,7 +18,5 @@ def check(settings: Config) -> Iterator[Check]:
         hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
         times = plural(counts["different"], "time")
         yield Check(FAULT, f"precompiled headers changed an output {times}: off for that compiler", hint)
-    elif not settings.has_preambles:
-        yield Check(OK, "no precompiled headers: HIPCACHE_MAX_SIZE leaves no room for them")
     else:
         yield Check(OK, f"front ends may use the driver's header precompiled ({settings.origins['preambles']})")

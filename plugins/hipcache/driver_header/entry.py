@@ -1,9 +1,12 @@
-"""What the store has of one precompiled header.
+"""What is kept of one precompiled header.
+
+It lies in a store of its own in the directory for temporary files, of this user and machine, for all stores of the
+results: a PCH has 7 MB, zstd makes 3.9 of them, and the results of an ordinary source with four architectures take 0.1.
+So neither a store nor what a CI job saves of it is larger for that. It can be made again at any time.
 
 A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
 the words], "why": why it could not be made, "compared": [has a pass come out the same with it and without, of the
-architecture that it was made with, of another one?]}; without outputs it only counts. It stays in the local store, in
-no key, and is evicted like all else.
+architecture that it was made with, of another one?]}; without outputs it only counts. It is in no key.
 The words are zlib-compressed: all identifiers of the header's files and of its expanded text, between newlines.
 """
 
@@ -13,23 +16,33 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.clang.frontend import FrontEnd
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.planning.frontend import FrontEnd
+from hipcache.processes.slots import places_for_files
+from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field, replace
 
-_LISTS = ("opened", "there", "directories", "absent", "links")
+# Three sets of options with 22 architectures and the host. It may be memory.
+_MOST = 512 << 20
+_LISTS = ("opened", "there", "directories", "links")
 _TO_BLANKS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() or byte in b"_$" else ord(" ") for byte in range(0x100))
 # So many passes miss it before a compile that makes it: one costs more than two passes save, and three are compared.
 PAYS = 4
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
+
+
+def open_files(environ: Mapping[str, str]) -> LocalStore | None:
+    """None where there is no directory for it."""
+    place = next(places_for_files(environ), None)
+    return LocalStore(Path(place, "headers"), max_bytes=_MOST, umask=0o077, packs=False) if place else None
 
 
 @dataclass(frozen=True)
@@ -77,18 +90,21 @@ class Made:
 
     def pack(self) -> bytes:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
-        return pack_json({**lists, "read": self.read, "names": self.names, "macros": self.macros.decode()}, level=1)
+        missed = {place: sorted(names) for place, names in self.observed.missed.items()}
+        more = {"missed": missed, "read": self.read, "names": self.names, "macros": self.macros.decode()}
+        return pack_json({**lists, **more}, level=1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Made:
         """Raises ValueError for anything that `pack` did not write."""
         try:
             found = unpack_json(packed)
-            opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
-            observed = Observed(opened, there, directories, absent, links)
+            opened, there, directories, links = (set(map(str, found[name])) for name in _LISTS)
+            missed = {place: set(names) for place, names in found["missed"].items()}
+            observed = Observed(opened, there, directories, missed, links)
             read, names = (tuple(map(str, found[name])) for name in ("read", "names"))
             return cls(read, observed, names, str(found["macros"]).encode())
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a precompiled header: {error}") from error
 
     def shadows(self, front: FrontEnd, files: Files) -> set[str] | None:

@@ -17,10 +17,10 @@ import os
 import re
 from collections.abc import Iterator
 
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.frontend import FrontEnd
 from hipcache.inputs.keys import Key, make_key
 from hipcache.patterns import pattern
-from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.frontend import FrontEnd
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
+from hipcache.clang.frontend import FrontEnd
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass
 
 _OF_PASS = ("-triple", "-target-cpu", "-fcolor-diagnostics")

@@ -18,9 +18,9 @@ import os
 import threading
 from enum import Enum, auto
 
+from hipcache.clang.frontend import FrontEnd
 from hipcache.driver_header import header
 from hipcache.execution.session import Session
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field
 
 ENOUGH = 3

@@ -10,25 +10,33 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from hipcache.build import depfile
+from hipcache.build.storage import LocalActions, LocalContents
+from hipcache.cache.content import ReadSets
+from hipcache.clang import bitcode
+from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import Entry, Made
 from hipcache.driver_header.notes import Notes
 from hipcache.driver_header.trust import Trust, Turn
-from hipcache.errors import JobFailed, PassThrough, StoreFull
+from hipcache.errors import JobFailed, PassThrough, StoreError, StoreFull
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.read_files import recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.keys import make_key
+from hipcache.inputs.observing import Observed
+from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import bitcode, depfile
-from hipcache.model import Pass
-from hipcache.planning.frontend import FrontEnd
+from hipcache.store.local import LocalStore
 from hipcache.values import replace
 
 _LABEL = "precompiled header"  # in messages
+# Seconds. Those that were not used for so long go when another one is made.
+_UNUSED = 24 * 3600
 _STANDARD_INPUT = ("-", "<stdin>")
 # For some sources the compiler itself has two outputs, by the addresses of its memory. So many plain passes that come
 # out the same show that this is none of them.
@@ -48,10 +56,12 @@ class Refused(Exception):
 
 
 class DriverHeader:
-    """For the passes of one compile."""
+    """For the passes of one compile. `files`: the store of the headers (`entry.open_files`)."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session: Session, files: LocalStore) -> None:
+        self.session, self.files = session, files
+        self.shelf = replace(session.shelves.near, actions=LocalActions(files), contents=LocalContents(files))
+        self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session), Notes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
         self._texts: dict[tuple[bytes, str], bool] = {}
@@ -106,7 +116,7 @@ class DriverHeader:
         return plainly()
 
     def _entry(self, key: str) -> Entry:
-        return Entry.unpack(self.session.shelves.near.records([key]).get(key))
+        return Entry.unpack(self.shelf.records([key]).get(key))
 
     def _ready(self, known: Entry, stem: str) -> Made | None:
         """The stored one; None if there is none, it is damaged, or a header is another one by now."""
@@ -114,11 +124,11 @@ class DriverHeader:
         if len(known.outputs) != 4:
             return None
         pch, packed, digest, _ = known.outputs
-        reads, content = session.shelves.reads.get(digest), session.shelves.near.contents.read(packed)
+        reads, content = self.reads.get(digest), self.shelf.contents.read(packed)
         if reads is None or content is None or session.files.differs(digest, reads, exact=True):
             return None
         path = session.jobs.scratch(f"{stem}-header.pch")
-        if not (self._lent(pch, path) or session.shelves.near.contents.copy(pch, path)):
+        if not (self._lent(pch, path) or self.shelf.contents.copy(pch, path)):
             return None
         try:
             return replace(Made.unpack(content), pch=path, reads=reads)
@@ -128,10 +138,9 @@ class DriverHeader:
     def _lent(self, pch: str, path: Path) -> bool:
         """Let `path` lead to the store's own file: to copy and check its 8 MB takes 6 ms for each pass. It stays open
         until the compile ends, and the link leads to what is open: no other file can take its place."""
-        engine = self.session.engine
         key = make_key("file of a precompiled header", [("content", pch)]).digest
-        known = (engine.store.get_action(key, own=True) or b"").decode("ascii", "replace")
-        found = engine.store.open_blob(pch, known)
+        known = (self.files.get_action(key, own=True) or b"").decode("ascii", "replace")
+        found = self.files.open_blob(pch, known)
         if not found:
             return False
         fd, identity = found
@@ -139,12 +148,13 @@ class DriverHeader:
         path.unlink(missing_ok=True)
         path.symlink_to(f"/proc/{os.getpid()}/fd/{fd}")
         if identity != known:
-            engine.keep_for_speed(key, identity.encode(), own=True)
+            with suppress(StoreError):
+                self.files.put_action(key, identity.encode(), own=True)
         return path.exists()
 
     def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> tuple[str, tuple[str, ...]]:
         """(the reason why the header of this pass may be another one, the corrections with which it is not)"""
-        words = self.session.shelves.near.contents.read(known.outputs[3])
+        words = self.shelf.contents.read(known.outputs[3])
         if (macros := header.macros(front)) and entry.asks_for(words, macros):
             return MACROS, ()
         try:
@@ -158,12 +168,13 @@ class DriverHeader:
     def _macros(self, front: FrontEnd) -> bytes:
         """Those that the compiler defines, as it lists them. Raises JobFailed."""
         session, key = self.session, header.macros_key(front).digest
-        if not (found := session.engine.memos.load(key) or b""):
+        if not (found := self.files.get_action(key, own=True) or b""):
             path = session.jobs.scratch(f"{key}.h")
             session.jobs.run(_LABEL, header.listing(front, str(path)))
             found = path.read_bytes()
             if not session.identities.changed():
-                session.engine.memos.keep(key, found)
+                with suppress(StoreError):
+                    self.files.put_action(key, found, own=True)
         return found
 
     def _found(self, key: str, work: Pass) -> tuple[Entry, Made | None]:
@@ -178,21 +189,22 @@ class DriverHeader:
 
     def _new(self, key: str, known: Entry, work: Pass) -> tuple[Entry, Made | None]:
         """A new one, if one was due when this compile began. Other processes go on without meanwhile."""
-        near = self.session.shelves.near
         if not (self._due.setdefault(key, known.is_due) and known.is_due):
-            near.put(key, known.missed().pack())
+            self.shelf.put(key, known.missed().pack())
             return known, None
-        with self.session.engine.store.lock(key, wait=False) as mine:
+        with self.files.lock(key, wait=False) as mine:
             if mine is None or self._entry(key) != known:
                 return known, None
             try:
+                with suppress(StoreError):
+                    self.files.collect(unused_for=_UNUSED)
                 made, words = self._make(work)
-                kept = tuple(near.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
-                new = Entry(outputs=(*kept, self.session.shelves.reads.keep(made.reads), near.keep(words).hash))
+                kept = tuple(self.shelf.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
+                new = Entry(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(words).hash))
                 self.session.counted[MADE] += 1
             except (Refused, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
                 made, new = None, Entry(why=str(error) or type(error).__name__)
-            near.put(key, new.pack())
+            self.shelf.put(key, new.pack())
             return new, made
 
     def _make(self, work: Pass) -> tuple[Made, bytes]:
@@ -229,7 +241,7 @@ class DriverHeader:
         shadows = made.shadows(front, session.files)
         if shadows is None:
             return DIRECTORIES
-        observed = replace(made.observed, absent=made.observed.absent | shadows)
+        observed = made.observed.joined(Observed(missed=by_directory(shadows)))
         with_it = replace(
             plain,
             argv=header.using(front, plain.argv, str(made.pch), made.corrections),
@@ -302,7 +314,7 @@ class DriverHeader:
             known, other = self._entry(key), bool(made.corrections)
             if same and not known.compared[other] and known.outputs:
                 own = (known.compared[0] or not other, known.compared[1] or other)
-                self.session.shelves.near.put(key, replace(known, compared=own).pack())
+                self.shelf.put(key, replace(known, compared=own).pack())
             return plain
         finally:
             self.trust.told(work.front, same=same)

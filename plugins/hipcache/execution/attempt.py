@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hipcache.build import PassTrace
+from hipcache.clang.frontend import FrontEnd
 from hipcache.execution import pass_trace
 from hipcache.execution.session import Session
 from hipcache.inputs.observing import Observed
-from hipcache.model import PassTrace
-from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.runner import Completed
 from hipcache.values import dataclass
 

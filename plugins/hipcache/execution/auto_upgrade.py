@@ -1,6 +1,6 @@
 """Would a compiler that reads a front end's bitcode change it (LLVM's AutoUpgrade)? A compile in one step never does.
 
-The compiler itself is asked: it reads the bitcode, and writes it again. An item (`making/declarations`) that is not in
+The compiler itself is asked: it reads the bitcode, and writes it again. An item (`clang/bitcode`) that is not in
 what it wrote has been upgraded. The answers are kept for each compiler, so that only bitcode with new items starts this
 process: some 20 ms for small ones, 60 ms for a module of 400 KB.
 
@@ -14,11 +14,11 @@ import json
 import threading
 from pathlib import Path
 
+from hipcache.clang.bitcode import declared_items
+from hipcache.clang.frontend import FrontEnd
 from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.making import declarations
-from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field
 
 _NAME = "reader of bitcode"  # in messages
@@ -46,7 +46,7 @@ class AutoUpgrade:
 
     def changes(self, front: FrontEnd, bitcode: Path, content: bytes) -> bool:
         """Does the compiler of that pass change it? True if that is not known. `content`: of the file `bitcode`."""
-        items = declarations.items(content)
+        items = declared_items(content)
         if items is None:
             return True
         if not items:
@@ -83,7 +83,7 @@ class AutoUpgrade:
         argv = [front.job.program, "-cc1", "-triple", _target(front), "-emit-llvm-bc", "-disable-llvm-passes", "-w"]
         try:
             session.jobs.run(_NAME, [*argv, "-o", str(written), "-x", "ir", str(bitcode)])
-            after = declarations.items(written.read_bytes())
+            after = declared_items(written.read_bytes())
         except (JobFailed, OSError):
             return False
         if after is None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hipcache import features
+from hipcache.clang.frontend import Pass
 from hipcache.execution.attempt import Attempt, Way
 from hipcache.execution.session import Session
-from hipcache.model import Pass
 
 
 class FrontEndWay(Protocol):

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from hipcache.disk import changed
+from hipcache import processes
+from hipcache.build import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
+from hipcache.disk import times
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly
-from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
-from hipcache.processes import messages
 from hipcache.values import dataclass
 
 
@@ -47,13 +47,13 @@ class LocalProcess:
     def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
         """The reason to think that an input file changed during the run, or nothing; nobody can set a change time
         back."""
-        files, oldest = self.session.files, changed.limit(started)
+        files, oldest = self.session.files, times.change_limit(started)
         for _, source in action.inputs:
             if not isinstance(source, File):
                 continue
             dated = files.status(source.path)[4]
-            if set_back or changed.latest(dated) >= oldest:
-                return changed.why(source.path, dated)
+            if set_back or times.latest(dated) >= oldest:
+                return times.why_changed(source.path, dated)
         return ""
 
 
@@ -99,4 +99,4 @@ def said(session: Session, output: bytes) -> str:
     """The messages of a process. A temporary file in them lies where the driver's would: in the user's directory for
     such files, under a name that is another one each time."""
     place = os.fsencode(session.engine.environ.get("TMPDIR") or "/tmp")
-    return messages.decode(output.replace(os.fsencode(session.jobs.workdir), place))
+    return processes.decode(output.replace(os.fsencode(session.jobs.workdir), place))

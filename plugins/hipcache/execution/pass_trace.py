@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hipcache.build import PassTrace
+from hipcache.clang.frontend import FrontEnd
 from hipcache.execution.read_files import check_streams, listed, read_files, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, place
@@ -11,8 +13,6 @@ from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Unobserved, Untraceable
-from hipcache.model import PassTrace
-from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.runner import Completed
 
 

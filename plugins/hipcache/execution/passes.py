@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hipcache import processes
+from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran
+from hipcache.clang import bitcode, splice, units
+from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.auto_upgrade import AutoUpgrade
@@ -12,11 +16,6 @@ from hipcache.execution.front_ends import FrontEndWays
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
-from hipcache.making import bitcode, splice
-from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
-from hipcache.planning import inodes
-from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
-from hipcache.processes import messages
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 
@@ -61,7 +60,7 @@ class ObservedPass:
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
-        made, text = done.output.read_bytes(), messages.decode(done.done.stderr)
+        made, text = done.output.read_bytes(), processes.decode(done.done.stderr)
         # Its back end reads what the pass has not read: nothing may lead there a second time.
         assembles = bitcode.reads_files(made, done.output)
         why_not = why_not or assembles
@@ -76,7 +75,7 @@ class ObservedPass:
             passing, named = {}, session.files.basedir.named_in(made)
             if front.has_gap:
                 _check_layout(made)
-            if inodes.names_another_file(front.job, session.files, made):
+            if units.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
         hidden = front.hides_paths_for_good(bitcode=work.bitcode) or any(
             session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps
@@ -87,7 +86,7 @@ class ObservedPass:
 
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed) -> JobFailed:
     """The failure as PassFailed, if only the source is at fault: cc1 ends with the number of errors."""
-    text, ours = messages.decode(failed.said), os.fsencode(session.jobs.workdir)
+    text, ours = processes.decode(failed.said), os.fsencode(session.jobs.workdir)
     if failed.status != 1 or not counts_errors(text) or ours in failed.said or front.auxiliary:
         return failed
     if rule.exists():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from hipcache.clang.frontend import FrontEnd
 from hipcache.execution.session import Session
 from hipcache.inputs import preprocessed, search
-from hipcache.planning.frontend import FrontEnd
 
 # Options with which it would be another text than the compiler sees.
 _OF_TEXT = frozenset(

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from hipcache.disk.special import absolute, is_of_kernel
+from hipcache.build import Dependency, depfile
+from hipcache.clang.frontend import FrontEnd, graph_file
+from hipcache.disk.paths import absolute, is_null, is_of_kernel
 from hipcache.errors import PassThrough
 from hipcache.execution import preprocessing
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
-from hipcache.making import depfile
-from hipcache.model import Dependency
-from hipcache.planning.frontend import FrontEnd, graph_file
-from hipcache.planning.streams import is_null
 
 
 def recorded(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hipcache.cache.shelves import Shelves
+from hipcache.cache.content import Shelves
+from hipcache.clang.command import Command
 from hipcache.engine import Engine
 from hipcache.execution.jobs import Jobs
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
-from hipcache.planning.command import Command
 from hipcache.values import dataclass, field
 
 

@@ -1,10 +1,9 @@
 """Executors: actions that run on workers of another machine, by the Remote Execution API.
 
-process     decides, in a compile, what may run there and what is made of how it ended
-client      a compile's side of the executors, by the storage helper
+client      a compile's side of the executors: what may run there, by the storage helper, and how it ended
 servers     the storage helper's side: programs, servers, one action run
 workers     the address of an executor
-protocol    REAPI's messages; `installed`: where workers have the compiler themselves
+protocol    REAPI's messages, and programs that workers have installed themselves
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hipcache.build.loop import Executor
     from hipcache.config import Config
-    from hipcache.execution import Executor
     from hipcache.execution.local import LocalProcess
     from hipcache.execution.session import Session
     from hipcache.executor.client import Executions
@@ -43,6 +42,6 @@ def executions(client: Callable[[], Client], config: Config, environ: Mapping[st
 
 
 def executor(session: Session, local: LocalProcess, executions: Executions) -> Executor:
-    from hipcache.executor.process import RemoteProcess
+    from hipcache.executor.client import RemoteProcess
 
     return RemoteProcess(session, local, executions)

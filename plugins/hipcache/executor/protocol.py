@@ -16,13 +16,23 @@ from typing import Any
 
 import grpc
 
-from hipcache.executor.workers import Executor, Watch
-from hipcache.processes.messages import decode
+from hipcache.executor.workers import ExecutorAddress, Watch
+from hipcache.processes import decode
 from hipcache.remote import reapi
 from hipcache.remote import reapi_pb2 as pb
-from hipcache.remote.backend import GARBAGE, MOST_CONTENT, MOST_RESULT, SETTINGS, STATUS, Blob, RemoteError, blob_of
-from hipcache.remote.credentials import Credentials
-from hipcache.remote.reapi_errors import as_remote_error
+from hipcache.remote.backend import (
+    GARBAGE,
+    MOST_CONTENT,
+    MOST_RESULT,
+    SETTINGS,
+    STATUS,
+    TOOLCHAIN,
+    Blob,
+    Credentials,
+    RemoteError,
+    blob_of,
+)
+from hipcache.remote.reapi import as_remote_error
 from hipcache.values import dataclass, field
 
 # Kinds of faults, besides those of `backend`: the server has no worker for it or lost it, the time is up, an output is
@@ -47,7 +57,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Work:
+class RemoteCommand:
     """`words`: behind the program; `inputs`: contents by name; `outputs`: names; `environ`: all its variables."""
 
     program: Program
@@ -58,7 +68,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Made:
+class ExecutionResult:
     """`text`: on standard error."""
 
     outputs: Mapping[str, bytes]
@@ -110,7 +120,7 @@ def _kept(message: Any, contents: dict[Blob, Any]) -> Any:
 class Workers:
     """One server's. Any number of threads may use it at once."""
 
-    executor: Executor
+    executor: ExecutorAddress
     cas: reapi.Reapi
     _execute: Any = field(init=False)
     _cancel: Any = field(init=False)
@@ -135,13 +145,13 @@ class Workers:
             self.cas.put_contents([(blob, content if isinstance(content, bytes) else Path(content).read_bytes())])
         return sum(blob.size for blob in lacking)
 
-    def run(self, work: Work, watch: Watch) -> Made:
+    def run(self, work: RemoteCommand, watch: Watch) -> ExecutionResult:
         """Raises RemoteError."""
         began = time.monotonic()
         result = self._result(work, watch)
         if result.stdout_raw or result.stdout_digest.size_bytes:
             raise RemoteError(STATUS, "a command wrote to standard output there")
-        return Made(
+        return ExecutionResult(
             {name: self._output(result, name) for name in work.outputs},
             self._text(result.stderr_raw, result.stderr_digest),
             _seconds(result.execution_metadata) or time.monotonic() - began,
@@ -149,10 +159,10 @@ class Workers:
 
     def text_of(self, words: tuple[str, ...], environ: Mapping[str, str]) -> str:
         """What a command that reads no inputs writes to standard output. Raises RemoteError."""
-        result = self._result(Work(Program((), (), {}), words, {}, (), environ), Watch())
+        result = self._result(RemoteCommand(Program((), (), {}), words, {}, (), environ), Watch())
         return self._text(result.stdout_raw, result.stdout_digest)
 
-    def _result(self, work: Work, watch: Watch) -> Any:
+    def _result(self, work: RemoteCommand, watch: Watch) -> Any:
         """Of a command that ended well. Raises RemoteError."""
         contents: dict[Blob, bytes] = {}
         action = _kept(self._action(work, contents), contents)
@@ -172,7 +182,7 @@ class Workers:
             raise RemoteError(STATUS, f"a command ended with status {result.exit_code} there")
         return result
 
-    def _action(self, work: Work, contents: dict[Blob, bytes]) -> Any:
+    def _action(self, work: RemoteCommand, contents: dict[Blob, bytes]) -> Any:
         def kept(content: bytes) -> Any:
             blob = blob_of(content)
             contents[blob] = content
@@ -263,6 +273,62 @@ def _seconds(metadata: Any) -> float:
     return max(0.0, float(end.seconds - begin.seconds) + float(end.nanos - begin.nanos) / 1e9)
 
 
-def connect(executor: Executor, shown: Credentials) -> Workers:
+def connect(executor: ExecutorAddress, shown: Credentials) -> Workers:
     """Nothing is sent yet."""
     return Workers(executor, reapi.connect(executor.address, shown))
+
+
+# Programs that workers have installed, by their image: nothing is uploaded, and their commands name them by path.
+#
+# Whether such a program is that of this machine is asked first, by two actions: what its loader maps for it there
+# (LD_TRACE_LOADED_OBJECTS, as `inputs/identity` asks here), and the digests of these files and its own. An image that
+# is named by more than its digest may change, or workers may have several: then the first answer is not that of all.
+_HASHES = "/usr/bin/sha256sum"
+_TRACE = {"LD_TRACE_LOADED_OBJECTS": "1"}
+_MOST_MAPPED = 1000
+
+
+@dataclass(frozen=True)
+class Installed:
+    """`digests`: SHA-256 in hexadecimal of the program's own file and of each library, whose name is its key."""
+
+    path: str
+    own: str
+    digests: Mapping[str, str]
+
+
+def read_installed(path: str, files: Iterable[str]) -> Installed:
+    """What is here. Raises OSError."""
+    first, *libraries = files
+    digests = {os.path.basename(one): hashed(one).hash for one in libraries}
+    return Installed(path, hashed(first).hash, digests)
+
+
+def checked(workers: Workers, wanted: Installed) -> Program:
+    """The program as it is there, if it is the same. Raises RemoteError."""
+    try:
+        mapped = _mapped(workers.text_of((wanted.path,), _TRACE))
+        found = _digests(workers.text_of((_HASHES, wanted.path, *mapped), {}))
+    except RemoteError as error:
+        if error.kind != STATUS:
+            raise
+        raise RemoteError(TOOLCHAIN, f"'{wanted.path}' cannot be looked at on its workers: {error}") from error
+    there = {os.path.basename(path): found.get(path, "") for path in mapped}
+    differing = [name for name in {**wanted.digests, **there} if there.get(name) != wanted.digests.get(name)]
+    if found.get(wanted.path) != wanted.own or len(there) != len(mapped):
+        differing = [wanted.path]
+    if differing:
+        raise RemoteError(TOOLCHAIN, f"its workers have another '{differing[0]}' than this machine")
+    return Program((wanted.path,), (), {})
+
+
+def _mapped(text: str) -> list[str]:
+    """Of lines such as `libc.so.6 => /lib/libc.so.6 (0x1)` or `/lib64/ld.so (0x2)`."""
+    places = [line.rpartition("=>")[2].rpartition("(")[0].strip() for line in text.splitlines()]
+    return list(dict.fromkeys(place for place in places if place.startswith("/")))[:_MOST_MAPPED]
+
+
+def _digests(text: str) -> dict[str, str]:
+    """Of lines such as `0123...  /bin/program`, by path."""
+    pairs = (line.split("  ", 1) for line in text.splitlines() if "  " in line)
+    return {path: digest for digest, path in pairs}

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.executor import workers
-from hipcache.executor.workers import Executor, Watch
+from hipcache.executor.workers import ExecutorAddress, Watch
 from hipcache.inputs.readset import known_by
-from hipcache.remote import credentials, needs
+from hipcache.remote import address, backend
 from hipcache.remote.backend import DENIED, SETTINGS, STATUS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
-    from hipcache.executor.protocol import Made, Program, Workers
+    from hipcache.executor.protocol import ExecutionResult, Program, Workers
 
 RENEW = 600.0
 _TICK = 0.1
@@ -49,7 +49,7 @@ class Server:
     """`connect` is called when it is first needed. `implied`: the settings name it as a remote alone, so nothing is
     told of it until it has run something."""
 
-    executor: Executor
+    executor: ExecutorAddress
     connect: Callable[[], Workers]
     breaker: Breaker
     implied: bool = False
@@ -79,9 +79,9 @@ class Server:
 
     def _uploaded(self, path: str, files: Sequence[str]) -> Program:
         if self.executor.installed:
-            from hipcache.executor import installed
+            from hipcache.executor import protocol
 
-            return installed.checked(self.workers(), installed.read(path, files))
+            return protocol.checked(self.workers(), protocol.read_installed(path, files))
         from hipcache.executor.protocol import program_of
 
         program = program_of(path, files)
@@ -127,7 +127,7 @@ class Server:
         self.breaker.close()
 
 
-class Executions:
+class ExecutionService:
     """Those of the settings. Raises ConfigError."""
 
     def __init__(self, config: Config) -> None:
@@ -184,15 +184,15 @@ class Executions:
                 yield
             asked.result()
 
-    def _executed(self, server: Server, request: Mapping[str, Any], watch: Watch) -> Made | None:
+    def _executed(self, server: Server, request: Mapping[str, Any], watch: Watch) -> ExecutionResult | None:
         """None while the program is on its way. Raises RemoteError, OSError."""
-        from hipcache.executor.protocol import Work
+        from hipcache.executor.protocol import RemoteCommand
 
         program = server.program(str(request["program"]), [str(file) for file in request["files"]], self._pool)
         if program is None:
             return None
         inputs = {str(name): Path(path).read_bytes() for name, path in request["inputs"].items()}
-        work = Work(program, tuple(map(str, request["words"])), inputs, tuple(map(str, request["outputs"])))
+        work = RemoteCommand(program, tuple(map(str, request["words"])), inputs, tuple(map(str, request["outputs"])))
         return server.workers().run(work, watch)
 
 
@@ -208,15 +208,15 @@ def examine(text: str) -> tuple[bool, str, str]:
     except ConfigError as error:
         return False, error.message, error.hint
     except ImportError as error:
-        return False, f"{name} needs {error.name}", needs.INSTALL
+        return False, f"{name} needs {error.name}", address.install()
     except RemoteError as error:
         return False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 
 
-def _server(executor: Executor, *, implied: bool = False) -> Server:
+def _server(executor: ExecutorAddress, *, implied: bool = False) -> Server:
     def connect() -> Workers:
         from hipcache.executor import protocol
 
-        return protocol.connect(executor, credentials.read(executor.address))
+        return protocol.connect(executor, backend.read_credentials(executor.address))
 
     return Server(executor, connect, Breaker(executor.address.timeout), implied)

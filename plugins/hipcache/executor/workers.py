@@ -35,7 +35,7 @@ _HINT = "write for example grpc://build.example.com:8980/main?jobs=32"
 
 
 @dataclass(frozen=True)
-class Executor:
+class ExecutorAddress:
     """`weight`: 0 where none is given."""
 
     address: Address
@@ -89,7 +89,7 @@ def _options(text: str) -> list[str]:
     return text.partition("?")[2].split("&")
 
 
-def parse(text: str) -> Executor:
+def parse(text: str) -> ExecutorAddress:
     """Raises ConfigError."""
     place, _, options = text.partition("?")
     if ":" not in place:
@@ -113,10 +113,10 @@ def parse(text: str) -> Executor:
     jobs = _number(found, "jobs", own.get("jobs", str(JOBS)), MOST_JOBS)
     limit = _number(found, "limit", own.get("limit", str(LIMIT)), MOST_LIMIT)
     weight = _number(found, "weight", own["weight"], MOST_WEIGHT) if "weight" in own else 0
-    return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)), weight, "installed" in own)
+    return ExecutorAddress(found, jobs, limit, "prefer" in own, tuple(sorted(platform)), weight, "installed" in own)
 
 
-def order(those: Sequence[Executor], draw: Callable[[], float]) -> list[int]:
+def order(those: Sequence[ExecutorAddress], draw: Callable[[], float]) -> list[int]:
     """Their numbers in the order in which they are offered an action: as the settings have it, or, where one has a
     weight, drawn so that each is the first as often as its weight says (one without counts as 1). `draw` gives numbers
     above 0 and below 1.

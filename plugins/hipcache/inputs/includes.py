@@ -19,7 +19,7 @@ from hipcache.native import aside
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
-# Warnings about comments or about the end of a file, in the text (see also `planning.frontend`).
+# Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
 _DIAGNOSTIC = pattern(rb"diagnostic +(?:warning|error|fatal)")
 _DEPENDENCY = pattern(rb"GCC +dependency")

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
-from hipcache.disk.inflating import STORED, inflate
+from hipcache.disk.compression import STORED, inflate
 from hipcache.values import dataclass
 
 MOST = 16 << 20

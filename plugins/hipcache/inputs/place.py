@@ -18,7 +18,7 @@ Known weakness: a function of a header outside of the base directory that comput
 A macro of the command line whose value names the base directory is such a name, too (`sizeof(SOURCE_DIR)`): the pass is
 bound if one of its files, but for those headers, or another macro may have the macro's name as a word.
 
-Another question is whether it depends on how the paths are spelled (`planning.spelling`). Then nothing is to be seen in
+Another question is whether it depends on how the paths are spelled (`clang.spelling`). Then nothing is to be seen in
 the output that could be looked for, so no text may have such a name at all (`shown`). Headers of the compiler and of
 libc have the same path in every command; those that define assert() and the like lend it out, though.
 """

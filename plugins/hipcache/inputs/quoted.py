@@ -11,7 +11,7 @@ All else in a message comes from tokens and their places, which a text without c
 are the same after an edit of comments that leaves tokens where they were and those lines as they were. A line that
 goes on in the next one counts with it: #warning says both. (A place at the end of a file has a line without text, so
 that whatever comes after it changes that.) Messages with a line of another kind are not understood: each byte of the
-files counts then. So it is with the options that make clang write in other formats (`planning.frontend`).
+files counts then. So it is with the options that make clang write in other formats (`clang.frontend`).
 """
 
 from __future__ import annotations

@@ -4,13 +4,14 @@ Format of a read set (a blob of the store, shared by passes that read the same f
 bytes, little-endian), that text, and digests of 32 bytes, in the order in which the text speaks of them
 
     {"files": [[path, status or null, system, number of texts, [value, ...]], ...], "absent": [path, ...],
-     "present": [path, ...], "alike": [[path, path], ...], "besides": [[path, status or null], ...],
-     "links": [[path, text], ...], "epoch": text}
+     "names": [number of a list, ...], "lists": [[name, ...], ...], "present": [path, ...],
+     "alike": [[path, path], ...], "besides": [[path, status or null], ...], "links": [[path, text], ...],
+     "epoch": text}
 
-Of each file comes its digest, and those of its bare text and its outline if it has them. Of "files", "absent" and
-"present", a path is the number of characters of the one before that it begins with, and the others: [12,
-"hip_runtime.h"]. Nothing is compressed: packs do that, and find the same digests and paths in direct records, and in
-read sets of other sources.
+Of each file comes its digest, and those of its bare text and its outline if it has them. The paths of "absent" are
+directories; "names" has the list of names for each. Of "files", "absent" and "present", a path is the number of
+characters of the one before that it begins with, and the others: [12, "hip_runtime.h"]. Nothing is compressed: packs do
+that, and find the same digests and paths in direct records, and in read sets of other sources.
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -20,15 +21,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hipcache.disk.change_times import keeps_change_time
-from hipcache.disk.reach import may_read
+from hipcache.disk.paths import may_read
+from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.keys import digest_file
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
+# A directory, with a slash at its end (empty: the working directory), and names that were looked for there in vain. A
+# compile with many directories to search looks for each header in each of them.
+Absent = tuple[str, tuple[str, ...]]
 
 
 def status_of(found: os.stat_result) -> Status:
@@ -98,14 +103,15 @@ class OtherFile:
 
 @dataclass(frozen=True)
 class ReadSet:
-    """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
+    """All that a pass depends on outside its command. `files` are in clang's order, the source first. `absent`: what it
+    looked for in vain; `present`: what it looked for and did not read, directories with a slash. `alike`: each
     file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
     to): `#pragma once` takes a file under two names once, and a copy of it twice. `besides`: what the pass opened,
     and no dependency file lists; `links`: the text of what it read as a link, empty if that is none; `epoch`: the
     SOURCE_DATE_EPOCH that a date in the text would be, empty if no text can show one."""
 
     files: tuple[ReadFile, ...]
-    absent: tuple[str, ...]
+    absent: tuple[Absent, ...]
     present: tuple[str, ...]
     alike: tuple[tuple[str, str], ...] = ()
     besides: tuple[OtherFile, ...] = ()
@@ -114,12 +120,15 @@ class ReadSet:
 
     def pack(self) -> bytes:
         paths = _shortened(f.path for f in self.files)
+        lists = {names: number for number, names in enumerate(dict.fromkeys(names for _, names in self.absent))}
         data = {
             "files": [
                 [path, f.status, f.system, bool(f.bare) + bool(f.code), f.values]
                 for path, f in zip(paths, self.files, strict=True)
             ],
-            "absent": _shortened(self.absent),
+            "absent": _shortened(place for place, _ in self.absent),
+            "names": [lists[names] for _, names in self.absent],
+            "lists": [*lists],
             "present": _shortened(self.present),
             "alike": self.alike,
             "besides": [[f.path, f.status] for f in self.besides],
@@ -150,9 +159,11 @@ class ReadSet:
                 raise TypeError(epoch)
             if next(digests):
                 raise ValueError("a digest is cut, or of no file")
-            absent, present = tuple(_whole(data["absent"])), tuple(_whole(data["present"]))
-            return cls(files, absent, present, alike, besides, links, epoch)
-        except (KeyError, TypeError, RuntimeError, RecursionError, StopIteration) as error:
+            lists = [tuple(map(str, names)) for names in data["lists"]]
+            names = [lists[number] for number in data["names"]]
+            missed = tuple(zip(_whole(data["absent"]), names, strict=True))
+            return cls(files, missed, tuple(_whole(data["present"])), alike, besides, links, epoch)
+        except (IndexError, KeyError, TypeError, RuntimeError, RecursionError, StopIteration) as error:
             raise ValueError(f"not a read set: {error}") from error
 
 
@@ -185,6 +196,25 @@ def _lasting(status: Sequence[int] | None) -> Status | None:
     device, inode, size, modified, changed = status
     found = (device, inode, size, modified, changed)
     return found if tells(found) else None
+
+
+def by_directory(paths: Iterable[str]) -> dict[str, set[str]]:
+    """The names in each directory, which is as that of `Absent`."""
+    places = defaultdict[str, set[str]](set)
+    for path in paths:
+        end = path.rfind("/") + 1
+        places[path[:end]].add(path[end:])
+    return places
+
+
+def paths(missed: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    """The reverse."""
+    return (place + name for place, names in missed for name in names)
+
+
+def absent(missed: Mapping[str, Iterable[str]]) -> tuple[Absent, ...]:
+    """`missed`: names by directory."""
+    return tuple((place, tuple(sorted(names))) for place, names in sorted(missed.items()))
 
 
 def alike(files: Iterable[ReadFile], identity: Callable[[str], object]) -> tuple[tuple[str, str], ...]:

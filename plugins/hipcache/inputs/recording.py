@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-from hipcache.disk import changed
+from hipcache.disk import times
 from hipcache.inputs import includes, observing, outline, pasted, preprocessed
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
-from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
+from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent, alike
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
 from hipcache.patterns import pattern
@@ -47,7 +47,7 @@ def record(
     preprocessed text with marks for those macros (`preprocessing.text`).
     Raises Untraceable if the result must not be kept.
     """
-    began = changed.limit(started)
+    began = times.change_limit(started)
     clocks = frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
     dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
     clocks -= dates
@@ -94,11 +94,12 @@ def record(
             looked_for = probes(scans, first, search, files.listings)
     _settled(files, scans, looked_for, besides, began)
     portable = files.basedir.portable
-    absent, present = (sorted(map(portable, paths)) for paths in (looked_for.absent, looked_for.present))
+    missed = absent({portable(place): names for place, names in looked_for.absent.items()})
+    present = tuple(sorted(map(portable, looked_for.present)))
     others = tuple(replace(one, path=portable(one.path)) for one in besides)
     links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
     epoch = files.epoch if shown else ""
-    return ReadSet(tuple(found), tuple(absent), tuple(present), alike(found, files.identity_of), others, links, epoch)
+    return ReadSet(tuple(found), missed, present, alike(found, files.identity_of), others, links, epoch)
 
 
 def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> dict[str, tuple[Status, str, Scan]]:
@@ -110,8 +111,8 @@ def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) 
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         dated = found[path][0][4]  # the change time: nobody can set it back
-        if changed.latest(dated) >= began:
-            raise Untraceable(changed.why(path, dated))
+        if times.latest(dated) >= began:
+            raise Untraceable(times.why_changed(path, dated))
     return found
 
 
@@ -130,12 +131,12 @@ def _settled(
             # Clang's dependency file writes it with a slash, which may be the name of another file.
             raise Untraceable(f"'{path}' has a backslash in its name")
         try:
-            if changed.latest(files.status(path)[4]) >= began and not path.endswith("/"):
+            if times.latest(files.status(path)[4]) >= began and not path.endswith("/"):
                 raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
     looked_at = [*scans, *looked_for.present, *(one.path for one in besides)]
-    moved = changed.moved(map(files.resolve, looked_at), began)
+    moved = times.moved(map(files.resolve, looked_at), began)
     if moved:
         raise Untraceable(f"'{moved}' was moved there while the compiler ran or just before")
 
@@ -153,9 +154,9 @@ def _observed(
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
     # The identity of the tools covers the search of the loader: their digest is that of the libraries it found.
     libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
-    asked = {path for path in seen.absent if path[path.rfind("/") + 1 :] not in libraries}
-    absent = observing.shortest(asked, files.is_directory)
-    return Probes(frozenset(absent), frozenset(there.union(path + "/" for path in directories)))
+    asked = {place: names - libraries for place, names in seen.missed.items() if names - libraries}
+    present = frozenset(there.union(path + "/" for path in directories))
+    return Probes(observing.shortest(asked, files.is_directory), present)
 
 
 def _short_maps(files: Files, there: Iterable[str], search: SearchPath) -> Iterator[str]:
@@ -176,8 +177,8 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
             status, digest = files.digest(path)
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if changed.latest(status[4]) >= began:
-            raise Untraceable(changed.why(path, status[4]))
+        if times.latest(status[4]) >= began:
+            raise Untraceable(times.why_changed(path, status[4]))
         yield OtherFile(path, digest, files.lasting(status))
 
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from hipcache.inputs import standard
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
+from hipcache.inputs.readset import by_directory
 from hipcache.values import dataclass
 
 
@@ -161,10 +162,10 @@ class Listings:
 
 @dataclass(frozen=True)
 class Probes:
-    """`absent`: paths that must not exist; `present`: paths that must, though no pass read them. A directory among
-    those, which clang passed over, ends in a slash."""
+    """`absent`: paths that must not exist, as names by directory (as in `readset.Absent`); `present`: paths that must,
+    though no pass read them. A directory among those, which clang passed over, ends in a slash."""
 
-    absent: frozenset[str]
+    absent: Mapping[str, Collection[str]]
     present: frozenset[str]
 
 
@@ -210,7 +211,7 @@ def probes(scans: Mapping[str, Scan], first: Iterable[str], search: SearchPath, 
             for place in around:
                 search_for(name, (place,))  # which one is the next depends on where this file was found
     absent.update(_computed(scans, behind, listings, explained))
-    return Probes(frozenset(absent), frozenset(present))
+    return Probes(by_directory(absent), frozenset(present))
 
 
 def _computed(

@@ -3,7 +3,7 @@
 A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
 the same content, every path that was absent still is, every path that was asked for is still there. The digest of a
 file is taken again only where its status (device, inode, size, both times) differs; a status counts only if it has a
-change time (`disk/change_times`) and was old then, since two writes within one tick of the clock look alike.
+change time (`disk/times`) and was old then, since two writes within one tick of the clock look alike.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
-from hipcache.disk.reach import why_not_missing
-from hipcache.disk.special import absolute
+from hipcache.disk.paths import absolute, why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
@@ -248,9 +247,11 @@ class Files:
         for path, text in reads.links:
             if self.link(self.basedir.local(path)) != self.basedir.local(text):
                 return f"symbolic link '{self.basedir.local(path)}' has another target"
-        for path in map(self.basedir.local, reads.absent):
-            if found := why_not_missing(self.resolve(path)):
-                return f"'{path}' {found}; the last compile looked for it"
+        for place, names in reads.absent:
+            directory = self._directory(place)
+            for name in names:
+                if found := why_not_missing(directory + name):
+                    return f"'{self.basedir.local(place)}{name}' {found}; the last compile looked for it"
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' no longer exists; the last compile looked for it"
@@ -258,6 +259,10 @@ class Files:
             if (path, name) not in reads.alike:
                 return f"'{path}' is now another file, or a link to another file"
         return ""
+
+    def _directory(self, place: str) -> str:
+        """The absolute path of a directory of `Absent`, with a slash at its end."""
+        return os.path.join(self.resolve(self.basedir.local(place)), "")
 
     def watched(self) -> Iterator[Watched]:
         """The files that were looked at for the keys of this compile."""
@@ -291,8 +296,8 @@ class Files:
             yield Watched(FILE, self.resolve(path), status)
         for path, text in reads.links:
             yield Watched(LINK, self.resolve(self.basedir.local(path)), self.basedir.local(text) or None)
-        for path in map(self.basedir.local, reads.absent):
-            yield Watched(ABSENT, self.resolve(path))
+        for place, names in reads.absent:
+            yield Watched(ABSENT, self._directory(place), names)
         for path in map(self.basedir.local, reads.present):
             yield Watched(MODE, self.resolve(path), DIRECTORY if path.endswith("/") else NO_DIRECTORY)
 

@@ -3,7 +3,7 @@
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
 one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`) and has a change
-time (`disk/change_times`). Even so it does not show what is written through a mapping of memory to a page that was
+time (`disk/times`). Even so it does not show what is written through a mapping of memory to a page that was
 written before, until the kernel has put that page on disk (mmap(2): some 30 s on ext4). git knows files in the same
 way, and by less.
 
@@ -12,12 +12,14 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     FILE   f   stat:  device, inode, mode, size, modification time, change time
     MODE   m   stat:  mode
     SAME   i   stat:  device, inode
-    NUMBER o   the same, where the inode itself is in what was made (planning/inodes.py)
+    NUMBER o   the same, where the inode itself is in what was made (clang/units.py)
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
     PROCESSOR p  its digest (native/processor.c); the path is the root
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
     ABSENT a   lstat fails: nothing     (both: if it fails with another error than ENOENT and ENOTDIR, its number)
+
+Names that are ABSENT in one directory stand together here, and one by one in the digest and in lists.
 
 `native/state.c` takes the same digest, in a fraction of a millisecond. `direct/guards.py` spares it most of what is
 GONE or ABSENT.
@@ -32,9 +34,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hipcache import native
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
-from hipcache.disk.reach import MISSING
+from hipcache.disk.paths import MISSING, why_not_missing
+from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -51,11 +53,20 @@ DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 class Watched(NamedTuple):
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
     digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME
-    and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`. None: whatever it is now."""
+    and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`; ABSENT: names, all of them below `path`, which then
+    has a slash at its end. None: whatever it is now."""
 
     kind: str
     path: str
     known: object = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.known if self.kind == ABSENT and isinstance(self.known, tuple) else ()
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.path + name for name in self.names] or [self.path]
 
 
 def of_observation(one: Observation) -> Watched:
@@ -75,7 +86,15 @@ def of_observation(one: Observation) -> Watched:
 def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """Each path once in each way, those of one directory together. What is known in more than one way stays so: all of
     it is checked."""
-    return tuple(sorted(dict.fromkeys(watched), key=lambda one: (*one.path.rpartition("/"), one.kind, str(one.known))))
+    names: dict[str, set[str]] = {}
+    others: dict[Watched, None] = {}
+    for one in watched:
+        if one.names:
+            names.setdefault(one.path, set()).update(one.names)
+        else:
+            others[one] = None
+    absent = (Watched(ABSENT, place, tuple(sorted(found))) for place, found in names.items())
+    return tuple(sorted((*others, *absent), key=lambda one: (*one.path.rpartition("/"), one.kind, str(one.known))))
 
 
 def states(watched: Iterable[Watched]) -> Mapping[tuple[str, str], bytes] | None:
@@ -109,6 +128,8 @@ def _state_of(one: Watched) -> bytes | None:
 
 
 def _read_state(one: Watched) -> bytes | None:
+    if one.names:
+        return None if any(map(why_not_missing, one.paths)) else b""
     try:
         found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
     except OSError as error:

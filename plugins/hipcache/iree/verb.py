@@ -12,9 +12,8 @@ from hipcache.cli import FAULT, Session
 from hipcache.cli.screen import plural
 from hipcache.disk import atomic
 from hipcache.errors import HipcacheError, nearest
-from hipcache.iree import fit, module
-from hipcache.iree.fit import Wanted
-from hipcache.iree.module import Module
+from hipcache.iree import module
+from hipcache.iree.module import Module, Wanted
 
 SUMMARY = "show which device an IREE module is built for, and check that it fits"
 
@@ -23,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "module", nargs="*", metavar="MODULE", help="a .vmfb file; NAME.hip.gfx942.vmfb must be for hip and gfx942"
     )
-    parser.add_argument("--device", default="", help=f"the device that it must run on: {', '.join(fit.DEVICES)}")
+    parser.add_argument("--device", default="", help=f"the device that it must run on: {', '.join(module.DEVICES)}")
     parser.add_argument("--target", default="", help="the architecture or product that it must run on (gfx942, mi300x)")
     parser.add_argument("--manifest", default="", metavar="FILE", help="write a JSON list of the modules to FILE")
     parser.add_argument("--quiet", action="store_true", help="print only what does not fit")
@@ -31,18 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
-    if options.device and options.device not in fit.DEVICES:
-        near = nearest(options.device, fit.DEVICES)
-        hint = f"did you mean '{near}'?" if near else f"known are {', '.join(fit.DEVICES)}"
+    if options.device and options.device not in module.DEVICES:
+        near = nearest(options.device, module.DEVICES)
+        hint = f"did you mean '{near}'?" if near else f"known are {', '.join(module.DEVICES)}"
         raise HipcacheError(f"unknown device '{options.device}'", hint)
     if not options.module and not options.dlpack:
         raise HipcacheError("no MODULE given", "write for example 'hipcache iree-check model.vmfb --device=hip'")
     status, listed = 0, []
     for path in options.module:
         made = module.read(path)
-        claim = fit.claimed(path)
+        claim = module.claimed(path)
         wanted = Wanted(options.device or claim.device, options.target or claim.target)
-        why = fit.misfit(made, wanted)
+        why = module.misfit(made, wanted)
         if why:
             print(f"hipcache: {why}", file=session.err)
             status = FAULT
@@ -57,7 +56,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
         from hipcache.iree import dlpack
 
         status = (
-            dlpack.check(options.device or fit.LOCAL_DRIVERS[0], next(iter(options.module), ""), session.out) or status
+            dlpack.check(options.device or module.LOCAL_DRIVERS[0], next(iter(options.module), ""), session.out)
+            or status
         )
     return status
 
@@ -66,7 +66,7 @@ def _described(made: Module) -> list[str]:
     what = f"device {', '.join(made.devices) or 'none'}; format {', '.join(made.formats) or 'none'}"
     archs = f"; {', '.join(made.archs)}" if made.archs else ""
     count = plural(made.executables, "executable")
-    flag = fit.flag(made)
+    flag = module.flag(made)
     lines = [f"'{made.path}': {what}{archs}; {count}"]
     return [*lines, f"  iree-run-module {flag} --module={made.path}"] if flag else lines
 
@@ -79,6 +79,6 @@ def _entry(made: Module, wanted: Wanted, manifest: str) -> dict[str, object]:
         "target": wanted.target or (made.archs[0] if made.archs else ""),
         "architectures": list(made.archs),
         "formats": list(made.formats),
-        "run": fit.flag(made),
+        "run": module.flag(made),
         "sha256": hashlib.sha256(Path(made.path).read_bytes()).hexdigest(),
     }

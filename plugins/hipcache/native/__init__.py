@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -19,8 +20,13 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 11
+_INTERFACE = 12
 _NO_MEMORY = 8
+# A command with more words than this searches many directories (missed.c).
+_MANY_WORDS = 300
+_PT_INTERP = 3
+#: Behind this, a list has what the pass has listed itself. As in observe.h.
+SELF_LISTED = b"\0--\0"
 # Why there is no list of what a pass looked at.
 _WHY = {
     shared.OBSERVED: "",
@@ -234,6 +240,31 @@ def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
 
 
+def _loads(program: str, library: str) -> bool:
+    """Would the program load the library, as this process does? Both are loaded by the same loader then. (It would
+    complain of others.)"""
+    interpreter = _interpreter(program)
+    plain = not any(letter in library for letter in ": ")
+    return plain and bool(interpreter) and interpreter == _interpreter("/proc/self/exe")
+
+
+def _interpreter(program: str) -> bytes:
+    """The dynamic loader that an ELF-64 program names; empty if there is none."""
+    try:
+        with open(program, "rb") as file:
+            head = file.read(64)
+            (place,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+            for number in range(count if head.startswith(b"\x7fELF\2\1") else 0):
+                file.seek(place + number * size)
+                kind, at, length = struct.unpack("<I4xQ16xQ", file.read(40))
+                if kind == _PT_INTERP:
+                    file.seek(at)
+                    return file.read(length)
+    except (OSError, struct.error):
+        pass
+    return b""
+
+
 class Observing:
     """A pass under the observer (`observe.c`), which lists each path that it handed to the kernel. `kill` may be called
     from any thread, and at any time."""
@@ -265,6 +296,10 @@ class Observing:
         """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
         a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
         threads run meanwhile. Raises OSError if it did not run."""
+        library = self._library._name if len(argv) > _MANY_WORDS else ""
+        lists = bool(library) and _loads(program, library)
+        if lists:
+            environ = {**environ, "LD_PRELOAD": " ".join(filter(None, (environ.get("LD_PRELOAD"), library)))}
         seen, status, used = Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
@@ -273,11 +308,14 @@ class Observing:
             texts(f"{name}={value}" for name, value in environ.items()),
             os.fsencode(directory),
             (ctypes.c_int * 3)(*streams),
+            int(lists),
             ctypes.byref(seen),
             ctypes.byref(status),
             ctypes.byref(used),
         )
         looked = seen.take(self._library)
+        if lists:
+            looked = looked.replace(b"rf" + os.fsencode(library) + b"\0", b"")
         if ended < 0 or ended == _NOT_RUN:
             raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
         return status.value, used.value / 1e6, looked, _WHY[ended]

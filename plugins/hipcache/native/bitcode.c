@@ -1,5 +1,5 @@
 /* The part of a module's bitcode that matters to a back end, without the place of its source and the offsets in the
- * file; see making/bitcode.py. Format: LLVM Language Reference, "LLVM Bitcode File Format"
+ * file; see clang/bitcode.py. Format: LLVM Language Reference, "LLVM Bitcode File Format"
  * (llvm.org/docs/BitCodeFormat.html).
  *
  * The text that comes out: the block of identification as it is; of the module each block at its top as it is (its

@@ -64,7 +64,7 @@ bool unpack_local(bytes list, const char *base, bool (*each)(void *context, cons
     return base ? unpack_list(list, localize, &of) : unpack_list(list, each, context);
 }
 
-/* Lines of a dependency file are broken by their length (making/depfile.py: write). Its names have no blanks: else there
+/* Lines of a dependency file are broken by their length (build/depfile.py: write). Its names have no blanks: else there
  * is no such record. */
 bool wrap_rule(bytes *text) {
     uint8_t room[1 << 16];

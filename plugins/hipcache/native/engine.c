@@ -72,6 +72,10 @@ static const char START[] =
     "find_package(os.path.dirname(programs))\n"
     "start(sys.argv[0], sys.argv[1:])\n";
 
+/* START comes by a variable, so that `ps` shows the command behind a few words. */
+#define VARIABLE "_HIPCACHE_START"
+static const char RUN[] = "exec(__import__('os').environ.pop('" VARIABLE "'))";
+
 bool is_subcommand(const char *word) {
     size_t size;
     for (const char *name = SUBCOMMANDS; *name; name += size + strspn(name + size, " ")) {
@@ -171,9 +175,11 @@ void start_engine(char **argv) {
             words[at++] = python, words[at++] = (char *)(has_room(path) ? "-E" : "-EB");
             if (*option)
                 words[at++] = option;
-            words[at++] = (char *)"-c", words[at++] = (char *)START, words[at++] = path;
+            words[at++] = (char *)"-c", words[at++] = (char *)RUN, words[at++] = path;
             memcpy(words + at, argv + 1, count * sizeof *words);
+            setenv(VARIABLE, START, true);
             execv(python, words);
+            unsetenv(VARIABLE);
         }
     }
     if (!words || errno == E2BIG) /* else the shell would start, and not find Python either */

@@ -1,5 +1,5 @@
 /* Asks the storage helper for a whole compile that the local store does not have, and starts the helper if there is
- * none. What is said: remote/helper/question.py; what a helper is: remote/helper/process.py.
+ * none. What is said: remote/helper/commands.py; what a helper is: remote/helper/process.py.
  *
  * Where its socket is follows from all settings, which only the engine reads. This program asks at a door: a socket whose
  * name is the digest of what decides about them here, the variables below and the states of config files. Whoever
@@ -167,7 +167,7 @@ static bool open_door(int directory, const char *name, const char *path, void (*
     return opened;
 }
 
-/* The question as remote/helper/question.py reads it. */
+/* The question as remote/helper/commands.py reads it. */
 static bool write_question(const request *asked, const char *kind, bytes *text) {
     bytes rest = {0};
     char head[64];

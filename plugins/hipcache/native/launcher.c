@@ -31,13 +31,13 @@ static bool ends(const char *text, const char *with) {
     return size >= tail && strcmp(text + size - tail, with) == 0;
 }
 
-/* Is it this compile's turn? A draw of its own for each (verify/delivered.py). */
+/* Is it this compile's turn? A draw of its own for each (verify/hit_check.py). */
 static bool is_drawn(const settings *set) {
     uint64_t random;
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
 }
 
-/* Perhaps a source of a GPU's assembler, and one that is worth it (planning/assembler.py: WORTH)? */
+/* Perhaps a source of a GPU's assembler, and one that is worth it (clang/assembler.py: WORTH)? */
 static bool assembles_for_gpu(char *const *words) {
     enum { WORTH = 1 << 18 };
     bool gpu = false, assembler = false, large = false;
@@ -60,7 +60,7 @@ static bool is_cache(const char *name) {
     return false;
 }
 
-/* The compiler's command in `ccache sloppiness=pch_defines clang++ -c x.hip` (planning/tools.py: `behind`). */
+/* The compiler's command in `ccache sloppiness=pch_defines clang++ -c x.hip` (clang/tools.py: `behind`). */
 static char *const *behind(char *const *argv) {
     char *const *words = argv;
     while (*words && is_cache(base_name(*words)))
@@ -87,6 +87,8 @@ static bool is_plain(char *const *argv) {
 #define CHECK_TEXT "\tconfigure check ...\n"
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 static const char NOT_HIP_CHECK[] = "\n" NOT_HIP_CHECK_CRC "\tpassed_through\tnot_hip\t0" CHECK_TEXT;
+static const char HANDED[] = "\n" CXX_CACHE_CRC "\tpassed_through\tcxx_cache\t0\n";
+static const char HANDED_CHECK[] = "\n" CXX_CACHE_CHECK_CRC "\tpassed_through\tcxx_cache\t0" CHECK_TEXT;
 
 /* As report/checks.py has it, of a command's output. */
 static bool is_check(const settings *set, char *const *argv) {
@@ -125,12 +127,22 @@ static bool count(const settings *set, char *const *argv, const char *line) {
     return done;
 }
 
-/* Ends as that compiler; returns where that cannot be, with nothing done. */
-static void pass_by(const settings *set, char *const *argv) {
-    char program[PATH_MAX];
-    if (is_plain(argv) && !has_settings() && which(argv[0], program) && statistics_have_room(set->store) &&
-        count(set, argv, is_check(set, argv) ? NOT_HIP_CHECK : NOT_HIP))
-        execv(program, argv);
+/* Ends as the compiler behind the first word, or as the cache that HIPCACHE_CXX_CACHE names, before it; returns where that
+ * cannot be, with nothing done. Without the variable a cache that leads back here cannot go in a circle. */
+static void pass_by(const settings *set, char **argv) {
+    static const char name[] = "HIPCACHE_CXX_CACHE";
+    char program[PATH_MAX], *cache = getenv(name), *const *words = argv + 1;
+    if (!is_plain(words) || has_settings() || !which(words[0], program) || !statistics_have_room(set->store))
+        return;
+    const bool handed = cache && *cache && !is_cache(base_name(words[0]));
+    if (handed && (strcmp(base_name(cache), "hipcache") == 0 || !which(cache, program)))
+        return;
+    const char *line = is_check(set, words) ? (handed ? HANDED_CHECK : NOT_HIP_CHECK) : (handed ? HANDED : NOT_HIP);
+    if (!count(set, words, line))
+        return;
+    if (handed)
+        *argv = strdup(cache), unsetenv(name), words = argv;
+    execv(program, words);
 }
 
 static bool say(bytes messages) {
@@ -251,7 +263,7 @@ int main(int argc, char **argv) {
         return 0;
     if (compiles && streams_are_open() && may_have(RLIMIT_STACK, STACK) && find_settings(&set)) {
         if (!set.file)
-            pass_by(&set, argv + 1);
+            pass_by(&set, argv);
         if (serve(&set, argv + 1)) {
             if (is_drawn(&set))
                 compare(argc, argv);

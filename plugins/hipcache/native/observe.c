@@ -19,6 +19,8 @@
  *     path   as the pass spells it; absolute where it is relative to another directory than the one that it began in
  *     NUL
  *
+ * and behind `--` and a NUL, which stand there once, what the pass has listed itself (missed.c).
+ *
  * Not listed: calls with an open file (fstat is newfstatat with AT_EMPTY_PATH, which libc gives an empty path), what is
  * a process's own below /proc/self (open files again; not its directory and its root), and paths that are empty or
  * longer than the kernel takes, which no file can be. */
@@ -29,8 +31,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -53,6 +57,8 @@ typedef struct {
     pid_t parent;
     const sigset_t *mask;
     volatile int failed, filtered; /* errno of the start; was the filter set? */
+    int missed;                    /* the file in memory, or -1 */
+    const missed_list *list;
 } start;
 
 /* One message: a byte, and with it a descriptor if there is one. */
@@ -92,15 +98,18 @@ static void become(start *begun) {
         begun->failed = errno;
         return;
     }
-    const int listener = observer_filter();
+    const int listener = observer_filter(begun->list);
     begun->filtered = listener >= 0;
     if (!send_descriptor(begun->socket, listener)) {
         begun->failed = EPIPE;
         return;
     }
     /* Nothing of ours stays open in it; close is not among the calls that are held. */
-    if (syscall(436, 3, ~0U, 0) != 0) /* close_range, Linux 5.9 */
-        for (int fd = 3; fd < 1024; fd++)
+    const bool lists = begun->missed == MISSED_FD ? fcntl(MISSED_FD, F_SETFD, 0) == 0
+                                                  : begun->missed >= 0 && dup2(begun->missed, MISSED_FD) == MISSED_FD;
+    const int first = lists ? MISSED_FD + 1 : 3;
+    if (syscall(436, first, ~0U, 0) != 0) /* close_range, Linux 5.9 */
+        for (int fd = first; fd < 1024; fd++)
             close(fd);
     sigprocmask(SIG_SETMASK, begun->mask, NULL);
     execve(begun->program, begun->argv, begun->environ);
@@ -153,6 +162,35 @@ static void set_pid(observing *one, pid_t pid) {
     pthread_mutex_unlock(&one->lock);
 }
 
+/* The memory in which a pass lists what it has missed; NULL if there is none. */
+static missed_list *missed_begin(int *fd) {
+    missed_list *list = MAP_FAILED;
+    *fd = memfd_create("missed", MFD_CLOEXEC);
+    if (*fd >= 0 && ftruncate(*fd, MISSED_BYTES) == 0)
+        list = mmap(NULL, MISSED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    if (list != MAP_FAILED && getrandom(list->words, sizeof list->words, GRND_NONBLOCK) == sizeof list->words) {
+        memcpy(list->magic, MISSED_MAGIC, sizeof list->magic);
+        return list;
+    }
+    if (list != MAP_FAILED)
+        munmap(list, MISSED_BYTES);
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return NULL;
+}
+
+/* Adds what it has listed. */
+static int missed_end(missed_list *list, int fd, bytes *seen) {
+    const bool whole = list->size <= MISSED_BYTES - sizeof *list;
+    append(seen, SELF_LISTED, sizeof SELF_LISTED);
+    if (whole)
+        append(seen, list->rows, list->size);
+    munmap(list, MISSED_BYTES);
+    close(fd);
+    return whole && !seen->failed ? OBSERVED : TOO_MANY;
+}
+
 /* Not to be inlined: what a vfork changes on the stack, it changes for us, too. */
 __attribute__((noinline)) static pid_t begin(start *begun) {
     const pid_t pid = vfork();
@@ -165,11 +203,11 @@ __attribute__((noinline)) static pid_t begin(start *begun) {
 
 /* Runs `program` and waits for its end: `status` is that of waitpid, `used` is processor time in microseconds. `streams`: where its standard input
  * comes from (negative: from nowhere), and where its standard output and error go.
- * `seen` is the list, the caller's to free. Returns why there is none (see above), or -errno where it did not start.
+ * `lists`: does it load missed.c? `seen` is the list, the caller's to free. Returns why there is none (see above), or -errno where it did not start.
  *
  * The thread that calls is held by vfork until the program begins, so the observer is another one. */
 int hipcache_observe(observing *one, const char *program, char *const *argv, char *const *environment,
-                     const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
+                     const char *directory, const int streams[3], int lists, bytes *seen, int *status, int64_t *used) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
@@ -177,8 +215,10 @@ int hipcache_observe(observing *one, const char *program, char *const *argv, cha
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other threads' affair */
     const int here = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    observer observes = {sockets[0], here, seen, -1, false, OBSERVED};
-    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, 0, 0};
+    int memory = -1;
+    missed_list *const list = lists ? missed_begin(&memory) : NULL;
+    observer observes = {sockets[0], here, seen, -1, false, OBSERVED, list};
+    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, 0, 0, memory, list};
     pthread_t thread;
     int result = NO_THREAD;
     if (here >= 0 && pthread_create(&thread, NULL, observer_run, &observes) == 0) {
@@ -191,6 +231,10 @@ int hipcache_observe(observing *one, const char *program, char *const *argv, cha
         shutdown(sockets[1], SHUT_RDWR); /* the observer sees the end */
         pthread_join(thread, NULL);
         result = result ? result : observes.why;
+    }
+    if (list) {
+        const int why = missed_end(list, memory, seen);
+        result = result ? result : why;
     }
     if (here >= 0)
         close(here);

@@ -106,8 +106,8 @@ static const call CALLS[] = {
 enum { COUNT = sizeof CALLS / sizeof *CALLS };
 
 #ifdef ARCHITECTURE
-int observer_filter(void) {
-    struct row rows[COUNT + 16];
+int observer_filter(const missed_list *missed) {
+    struct row rows[COUNT + 32];
     uint16_t size = 0;
 #define ROW(...)                              \
     do {                                      \
@@ -121,7 +121,7 @@ int observer_filter(void) {
     ROW(IF_NOT_LESS, 0, 1, X32);
     ROW(RETURN, 0, 0, NOTIFY);
     /* Behind the table: allow, notify, then fstat by newfstatat (its fourth argument) and by statx (its third). */
-    const int notify = size + COUNT + 1, by_newfstatat = notify + 1, by_statx = notify + 3;
+    const int notify = size + COUNT + 1, by_newfstatat = notify + 1, by_statx = notify + 3 + (missed ? 9 : 0);
     for (int i = 0; i < COUNT; i++) {
         const int number = CALLS[i].number;
         const int to = number == SYS_newfstatat ? by_newfstatat : number == SYS_statx ? by_statx : notify;
@@ -129,6 +129,12 @@ int observer_filter(void) {
     }
     ROW(RETURN, 0, 0, ALLOW);
     ROW(RETURN, 0, 0, NOTIFY);
+    for (int i = 0; missed && i < 4; i++) {
+        ROW(LOAD, 0, 0, (uint32_t)(offsetof(struct made, arguments[4]) + 4 * (size_t)i));
+        ROW(IF_SAME, 0, (uint8_t)(7 - 2 * i), ((const uint32_t *)missed->words)[i]);
+    }
+    if (missed)
+        ROW(RETURN, 0, 0, ALLOW);
     ROW(LOAD, 0, 0, offsetof(struct made, arguments[3]));
     ROW(JUMP, 0, 0, 1);
     ROW(LOAD, 0, 0, offsetof(struct made, arguments[2]));
@@ -143,7 +149,7 @@ int observer_filter(void) {
     return (int)syscall(SYS_seccomp, SET_FILTER, NEW_LISTENER | SPEC_ALLOW, &program);
 }
 #else
-int observer_filter(void) { return -1; }
+int observer_filter(const missed_list *missed) { return (void)missed, -1; }
 #endif
 
 static int receive_descriptor(int socket) {
@@ -189,7 +195,7 @@ static bool put_directory(pid_t thread, const char *name, char path[PATH_MAX]) {
     return true;
 }
 
-/* What a process has for itself alone: its open files, its program. As `is_own` of disk/special.py. */
+/* What a process has for itself alone: its open files, its program. As `is_own` of disk/paths.py. */
 static bool is_own(const char *path) {
     static const char SELF[] = "/proc/self/";
     const bool leads_out = strstr(path, "/cwd") || strstr(path, "/root") || strstr(path, "/..");
@@ -197,7 +203,7 @@ static bool is_own(const char *path) {
 }
 
 /* The path without /proc/self/cwd and /proc/self/root, which are others for us: relative to the directory of the
- * process in place of the first. As `absolute` of disk/special.py. */
+ * process in place of the first. As `absolute` of disk/paths.py. */
 static const char *for_all(const char *path) {
     static const char CWD[] = "/proc/self/cwd", ROOT[] = "/proc/self/root";
     const size_t cwd = sizeof CWD - 1, root = sizeof ROOT - 1;
@@ -253,6 +259,8 @@ static int note(observer *one, const struct held *held) {
     if (!known || known->how == '?')
         return UNKNOWN_CALL;
     one->moved = one->moved || known->how == 'c';
+    if (one->missed && one->moved)
+        __atomic_store_n(&one->missed->stopped, 1, __ATOMIC_RELEASE);
     if (known->how == 'n' || (known->how == 'p' && !is_thread((pid_t)held->thread, made)))
         return put(one, known->how, '?', "");
     if (known->path == NONE)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* zstd's stable interface (zstd.h). The launcher has it linked in; the library takes the system's as it is needed. */
@@ -14,7 +15,12 @@ typedef struct {
     size_t size, pos;
 } zstd_buffer;
 typedef struct {
-    void *(*create)(void);
+    void *(*take)(void *from, size_t size);
+    void (*give)(void *from, void *at);
+    void *from;
+} zstd_memory;
+typedef struct {
+    void *(*create)(zstd_memory of);
     size_t (*release)(void *stream);
     size_t (*decode)(void *stream, zstd_buffer *out, zstd_buffer *in);
     size_t (*prefix)(void *stream, const void *content, size_t size);
@@ -24,7 +30,7 @@ typedef struct {
 } zstd;
 
 #ifdef ZSTD_LINKED
-extern void *ZSTD_createDStream(void);
+extern void *ZSTD_createDStream_advanced(zstd_memory); /* not stable, but linked in */
 extern size_t ZSTD_freeDStream(void *);
 extern size_t ZSTD_decompressStream(void *, zstd_buffer *, zstd_buffer *);
 extern size_t ZSTD_DCtx_refPrefix(void *, const void *, size_t);
@@ -32,24 +38,30 @@ extern size_t ZSTD_DCtx_setParameter(void *, int, int);
 extern size_t ZSTD_DCtx_reset(void *, int);
 extern unsigned ZSTD_isError(size_t);
 static bool zstd_load(zstd *of) {
-    *of = (zstd){ZSTD_createDStream, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix,
+    *of = (zstd){ZSTD_createDStream_advanced, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix,
                  ZSTD_DCtx_setParameter, ZSTD_DCtx_reset, ZSTD_isError};
     return true;
 }
 #elif defined ZSTD_LOADED
 #include <dlfcn.h>
+static void *(*create_plainly)(void);
+static void *create(zstd_memory of) {
+    (void)of;
+    return create_plainly();
+}
 static bool zstd_load(zstd *of) {
     void *library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return false;
-    *(void **)&of->create = dlsym(library, "ZSTD_createDStream");
+    of->create = create;
+    *(void **)&create_plainly = dlsym(library, "ZSTD_createDStream");
     *(void **)&of->release = dlsym(library, "ZSTD_freeDStream");
     *(void **)&of->decode = dlsym(library, "ZSTD_decompressStream");
     *(void **)&of->prefix = dlsym(library, "ZSTD_DCtx_refPrefix");
     *(void **)&of->set = dlsym(library, "ZSTD_DCtx_setParameter");
     *(void **)&of->reset = dlsym(library, "ZSTD_DCtx_reset");
     *(void **)&of->failed = dlsym(library, "ZSTD_isError");
-    return of->create && of->release && of->decode && of->prefix && of->set && of->reset && of->failed;
+    return create_plainly && of->release && of->decode && of->prefix && of->set && of->reset && of->failed;
 }
 #else
 static bool zstd_load(zstd *of) {
@@ -70,7 +82,8 @@ enum {
     MOST_ENTRIES = 1 << 16,
     MOST_FRAMES = 256,
     MOST_PREFIX = 4 << 20,
-    MOST_FRAME = 1 << 29 /* bytes of its content */
+    MOST_FRAME = 1 << 29 /* bytes of its content */,
+    ROOM_BYTES = 2 << 20
 };
 static const uint8_t INDEX_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'I', '1', '\r', '\n', 0x1a};
 static const uint8_t PACK_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'P', '1', '\r', '\n', 0x1a};
@@ -107,7 +120,9 @@ typedef struct pack {
     } contents[];
 } pack;
 
-/* Those that a hit has read from, and the decoder with the frame that it has begun. */
+/* Those that a hit has read from, and the decoder with the frame that it has begun. They begin a mapping in which all
+ * that follows finds room: a page that is touched costs a hit more than what is written there, and malloc of musl touches
+ * one or two for each size. */
 struct packs {
     pack *first, *begun;
     size_t begun_frame;
@@ -115,7 +130,25 @@ struct packs {
     void *stream;
     uint8_t *stored;
     zstd_buffer in, out;
+    size_t used;
 };
+
+static void *take_room(void *from, size_t size) {
+    enum { ALIGNED = 64 };
+    struct packs *packs = from;
+    if (size > ROOM_BYTES - ALIGNED - packs->used)
+        return malloc(size);
+    void *at = (uint8_t *)packs + packs->used;
+    packs->used += (size + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return at;
+}
+
+/* What lies in the mapping goes with it. */
+static void give_room(void *from, void *at) {
+    const uint8_t *first = from, *it = at;
+    if (it < first || it >= first + ROOM_BYTES)
+        free(at);
+}
 
 /* Where an entry lies: behind `before` bytes of the frame's content. */
 typedef struct {
@@ -140,16 +173,16 @@ static frame frame_of(const pack *in, size_t which) {
     return found;
 }
 
-static void close_pack(pack *of) {
+static void close_pack(struct packs *packs, pack *of) {
     for (size_t i = 0; i < of->frames; i++)
-        free(of->contents[i].at);
+        give_room(packs, of->contents[i].at);
     close(of->fd);
-    free(of->table);
-    free(of);
+    give_room(packs, of->table);
+    give_room(packs, of);
 }
 
 /* NULL where it is gone or damaged. */
-static pack *open_pack(int store, const uint8_t named[PACK_NAME_BYTES]) {
+static pack *open_pack(int store, struct packs *packs, const uint8_t named[PACK_NAME_BYTES]) {
     char name[16 + 2 * PACK_NAME_BYTES];
     uint8_t head[HEAD_BYTES], digest[DIGEST_BYTES];
     struct stat status;
@@ -159,9 +192,11 @@ static pack *open_pack(int store, const uint8_t named[PACK_NAME_BYTES]) {
     const size_t entries = good ? number(head + 24, 4) : 0, frames = good ? number(head + 28, 4) : 0;
     const size_t size = frames * FRAME_BYTES + entries * ENTRY_BYTES;
     good = good && entries <= MOST_ENTRIES && frames <= MOST_FRAMES;
-    pack *made = good ? calloc(1, sizeof *made + frames * sizeof *made->contents) : NULL;
-    uint8_t *table = made ? malloc(HEAD_BYTES - 16 + size) : NULL;
+    const size_t made_size = sizeof(pack) + frames * sizeof *((pack *)NULL)->contents;
+    pack *made = good ? take_room(packs, made_size) : NULL;
+    uint8_t *table = made ? take_room(packs, HEAD_BYTES - 16 + size) : NULL;
     if (table) {
+        memset(made, 0, made_size);
         memcpy(table, head + 16, HEAD_BYTES - 16);
         good = read_at(fd, table + HEAD_BYTES - 16, size, HEAD_BYTES);
         blake3(table, HEAD_BYTES - 16 + size, digest);
@@ -172,20 +207,25 @@ static pack *open_pack(int store, const uint8_t named[PACK_NAME_BYTES]) {
             return made;
         }
     }
-    free(table);
-    free(made);
+    give_room(packs, table);
+    give_room(packs, made);
     if (fd >= 0)
         close(fd);
     return NULL;
 }
 
 static pack *pack_of(record *of, const uint8_t named[PACK_NAME_BYTES]) {
-    if (!of->packs && !(of->packs = calloc(1, sizeof *of->packs)))
-        return NULL;
+    if (!of->packs) {
+        void *room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED)
+            return NULL;
+        of->packs = room;
+        (void)take_room(of->packs, sizeof *of->packs);
+    }
     for (pack *one = of->packs->first; one; one = one->next)
         if (memcmp(one->name, named, PACK_NAME_BYTES) == 0)
             return one;
-    pack *made = open_pack(of->store, named);
+    pack *made = open_pack(of->store, of->packs, named);
     if (made)
         made->next = of->packs->first, of->packs->first = made;
     return made;
@@ -198,12 +238,12 @@ void packs_release(record *of) {
         return;
     for (pack *next, *one = packs->first; one; one = next) {
         next = one->next;
-        close_pack(one);
+        close_pack(packs, one);
     }
     if (packs->stream)
         packs->with.release(packs->stream);
-    free(packs->stored);
-    free(packs);
+    give_room(packs, packs->stored);
+    munmap(packs, ROOM_BYTES);
 }
 
 /* Finds the entry in the pack's table. */
@@ -279,14 +319,14 @@ static bool begin(record *of, pack *in, size_t which) {
             return false;
     }
     if (!packs->stream) {
-        if (!zstd_load(&packs->with) || !(packs->stream = packs->with.create()))
+        if (!zstd_load(&packs->with) || !(packs->stream = packs->with.create((zstd_memory){take_room, give_room, packs})))
             return false;
         (void)packs->with.set(packs->stream, STABLE_OUTPUT, 1);
     }
-    free(packs->stored);
-    packs->stored = malloc((size_t)one.stored + 1);
+    give_room(packs, packs->stored);
+    packs->stored = take_room(packs, (size_t)one.stored + 1);
     if (!in->contents[which].at)
-        in->contents[which].at = malloc((size_t)one.size + 1);
+        in->contents[which].at = take_room(packs, (size_t)one.size + 1);
     packs->in = (zstd_buffer){packs->stored, 0, 0}, packs->out = (zstd_buffer){in->contents[which].at, one.size, 0};
     return packs->in.at && packs->out.at && !packs->with.failed(packs->with.reset(packs->stream, SESSION)) &&
            !packs->with.failed(packs->with.prefix(packs->stream, prefix, prefix_size));

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* Options whose value is the next word, of those that a compile may have (planning/driver_options.py: SEPARATE). Their
+/* Options whose value is the next word, of those that a compile may have (clang/driver_options.py: SEPARATE). Their
  * values are no inputs. */
 static const char *const SEPARATE[] = {
     "-x", "--language", "-I", "--include-directory", "-D", "--define-macro", "-U", "--undefine-macro", "-include",

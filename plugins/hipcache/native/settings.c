@@ -235,7 +235,7 @@ bool has_settings(void) {
         "HIPCACHE_DIR=",       "HIPCACHE_RESIDENT=",     "HIPCACHE_VERIFY=",    "HIPCACHE_KEY=",
         "HIPCACHE_NAMESPACE=", "HIPCACHE_SYSTEM_PATHS=", "HIPCACHE_UMASK=",     "HIPCACHE_REMOTE=",
         "HIPCACHE_PACKS=", "HIPCACHE_LOG=",       "HIPCACHE_LOG_FORMAT=",   "HIPCACHE_STATS_LOG=", "HIPCACHE_PREAMBLES=",
-        "HIPCACHE_PREAMBLE_CHECKS=", "HIPCACHE_SHARED_FRONT_ENDS=",
+        "HIPCACHE_PREAMBLE_CHECKS=", "HIPCACHE_SHARED_FRONT_ENDS=", "HIPCACHE_CXX_CACHE=",
     };
     for (char **variable = environ; *variable; variable++) {
         bool is_known = !starts(*variable, "HIPCACHE_");

@@ -1,6 +1,6 @@
 """Planners: each turns one kind of command into a graph of actions.
 
-A new kind is a module with a `Planner` named `plan`, and a line in `loop/kinds`. A planner runs only the driver, to ask
+A new kind is a module with a `Planner` named `plan`, and a line in `app/kinds`. A planner runs only the driver, to ask
 for its plan.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from hipcache.build import End, Graph
+from hipcache.clang import tools
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.model import End, Graph
-from hipcache.planning import tools
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ import os
 from functools import partial
 from pathlib import Path
 
+from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Graph, Policy, Process, Ref, Unit
+from hipcache.clang import assembler, dry_run
+from hipcache.clang.assembler import AssemblerJob
 from hipcache.direct.provenance import provenance_of
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
-from hipcache.model import Action, Delivery, Diagnostics, File, Graph, Output, Policy, Process, Ref, Unit
 from hipcache.planners import Planned, refuse_script
-from hipcache.planning import asking, assembler
-from hipcache.planning.assembler import AssemblerJob
 
 _NAME = "assembler"
 _CODE = "code"
@@ -27,12 +27,12 @@ _CODE = "code"
 def plan(session: Session, columns: int | None) -> Planned:
     command = session.command
     refuse_script(session, "assembles", unwrapped=True)
-    asked = asking.ask_assembler(command, session.engine, session.jobs.runner, lambda: session.jobs.workdir)
+    asked = dry_run.ask_assembler(command, session.engine, session.jobs.runner, lambda: session.jobs.workdir)
     job = asked.job
     path = command.path(job.output)
     if os.path.islink(path):
         raise PassThrough("linked_output", job.output)
-    output = Output(_NAME, _CODE)
+    output = ActionOutput(_NAME, _CODE)
     graph = Graph(
         (_action(session, job),),
         (Delivery(path, output, through_links=True),),

@@ -12,19 +12,18 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
-from hipcache.delivery import files, rules
+from hipcache.build import End, delivery, ended
+from hipcache.clang import driver
+from hipcache.clang.cc1 import Role
+from hipcache.clang.command import messages_file
+from hipcache.clang.jobs import split
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
 from hipcache.execution.session import Session
-from hipcache.model import End, ended
 from hipcache.patterns import pattern
 from hipcache.planners.source import SourceGraph, dependency_rules
-from hipcache.planning import driver
-from hipcache.planning.cc1 import Role
-from hipcache.planning.command import messages_file
-from hipcache.planning.jobs import split
 
-# A word with such a path (see `disk/special`).
+# A word with such a path (see `disk/paths`).
 _OF_KERNEL = pattern(rb"/dev/(?!shm/)|/proc/|/dev/shm/.*\.\.")
 
 
@@ -40,16 +39,16 @@ def reported(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) ->
     slots = takewhile(lambda name: name != output, source.texts)
     before = [end for end in (ended(ends, source.texts[name]) for name in slots) if end]
     if output in planned.outputs:
-        files.check_places([session.command.path(output)])
+        delivery.check_places([session.command.path(output)])
     # From clang 22 on, the device's passes write none.
     rule = failed.front.job.value(Role.DEPENDENCIES, "-dependency-file")
     if rule and failed.dependencies is not None:
         for one in dependency_rules(session, [source]):
-            rules.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])
+            delivery.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])
     elif rule:
         _remove_rule(session.command.path(rule))
     if output in planned.outputs:
-        files.clean_up(session.command.path(output))
+        delivery.clean_up(session.command.path(output))
     text = planned.messages + "".join(end.result.text for end in before) + failed.text
     return CommandFailed(failed.job, failed.status, text)
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 
+from hipcache.build import Bound
+from hipcache.cache.manifest import NEVER
+from hipcache.clang import dry_run
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import make_cuid, options, project_name
+from hipcache.clang.dry_run import Asked
+from hipcache.clang.frontend import Pass, pass_of
+from hipcache.clang.plan import Plan, with_cuid
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
-from hipcache.model import Bound
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
-from hipcache.planning import asking
-from hipcache.planning.asking import Asked
-from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import make_cuid, options, project_name
-from hipcache.planning.plan import Plan
-from hipcache.planning.program_plan import with_cuid
+from hipcache.processes.slots import Slots
+from hipcache.report.outcome import FAILED
 from hipcache.values import replace
 
 
@@ -26,7 +30,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     asked = ask(session, columns)
     _refuse_links(session, asked.plan)
     source = source_graph(session, asked.plan)
-    made, cut = replace(graph(source), gate=partial(_gate, source)), source.cut
+    made, cut = replace(graph(source), gate=partial(gate_of, source)), source.cut
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
     passes = {slot: front.comments_matter for slot, front in zip(source.slots, fronts, strict=True)}
 
@@ -43,7 +47,7 @@ def ask(session: Session, columns: int | None) -> Asked:
     command, jobs = session.command, session.jobs
     cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
     try:
-        asked = asking.ask(command, cuid, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
+        asked = dry_run.ask(command, cuid, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
     except JobFailed as failed:
         from hipcache.planners import failing
 
@@ -52,12 +56,6 @@ def ask(session: Session, columns: int | None) -> Asked:
         return asked
     cuid = cuid_of(session, command.source, command.output, asked.added)
     return replace(asked, plan=with_cuid(asked.plan, cuid))
-
-
-def _gate(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
-    from hipcache.planners import gate  # where something is missing
-
-    return gate.of(source, missing)
 
 
 def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
@@ -94,3 +92,33 @@ def _refuse_links(session: Session, plan: Plan) -> None:
 
 def _has_links(path: str) -> bool:
     return os.path.isfile(path) and os.stat(path).st_nlink > 1
+
+
+def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
+    """The pass that must end before those behind it start, because it is likely to fail: the one that failed last time,
+    or the first one after an edit. None if all of them can start at once: then a failure costs only idle cores, and
+    after a correct edit nobody has waited. (With fewer slots the wait costs at most one front end's time.)"""
+    passes = sorted((one for one in missing if isinstance(one.action.work, Pass)), key=lambda one: one.action.turn)
+    session, plan = source.session, source.plan
+    if len(passes) < 2 or _can_all_start(session.engine.slots, len(passes)):
+        return None
+    last = session.engine.last(session.command.path(plan.outputs[0]))
+    if last and last.outcome == FAILED:
+        for one in passes:
+            if pass_of(one).front.is_device and last.detail.startswith(f"{one.action.label} "):
+                return one
+    first = passes[0]
+    is_edit = len(passes) == len(source.slots) and first.why != NEVER
+    return first if is_edit and isinstance(first.action.work, Pass) and first.action.work.bitcode else None
+
+
+def _can_all_start(slots: Slots, count: int) -> bool:
+    if count > slots.limit:
+        return False
+    with ExitStack() as held:
+        for _ in range(count):
+            slot = slots.attempt()
+            if slot is None:
+                return False
+            held.enter_context(slot)
+        return True

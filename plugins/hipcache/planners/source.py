@@ -1,6 +1,6 @@
 """From a HIP source to the outputs of its compile: an object, or another end of the driver's plan.
 
-    the code of each arch (`device_code`)    -> bundle --\\
+    the code of each arch (`DeviceCode`)     -> bundle --\\
     host pass, with a placeholder for the fat binary -----+-> splice -> object
 
 If the host output is bitcode or assembly, the host pass runs last and takes the fat binary itself. If each pass has its
@@ -9,45 +9,277 @@ own output, these are delivered unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from hipcache.delivery import rules
-from hipcache.execution.session import Session
-from hipcache.making import splice
-from hipcache.model import (
+from hipcache.build import (
     EACH_TIME,
-    OUTPUT,
     Action,
+    ActionOutput,
     Cache,
     Delivery,
+    DependencyRule,
     Diagnostics,
     End,
     Graph,
     Held,
     Inputs,
     Literal,
-    Output,
-    Pass,
+    Lost,
     Policy,
     Process,
     Ran,
     Ref,
-    Rule,
     Slot,
     Source,
     Step,
     Unit,
     Word,
+    depfile,
 )
-from hipcache.planners.device_code import DeviceCode, marked, words
-from hipcache.planning import auxiliary, units
-from hipcache.planning.cc1 import Role
-from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.plan import Plan
-from hipcache.planning.units import ObjectUnit, Units
+from hipcache.clang import plan, splice, units
+from hipcache.clang.cc1 import Role
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
+from hipcache.clang.plan import Plan
+from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
+from hipcache.disk.paths import is_stream
+from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
+from hipcache.inputs.keys import make_key
+from hipcache.patterns import pattern
 from hipcache.report.outcome import HOST
 from hipcache.values import dataclass
+
+# The code of one offload arch, from the source: its passes, its back end and its link, as actions.
+#
+#     front end -> back end -> device link    (the back end of any CUID, and the change to this one's, if it has one)
+#     one step  -> device link                where bitcode between would show
+#
+# By device LTO (the new offload driver) the back end ends in optimized bitcode, and the link makes the code.
+#
+# A back end that reads bitcode prints its messages (`-Wpass-failed`, remarks) without source lines. So if it prints
+# messages that the user reads, a pass in one step runs instead, which prints them and makes the object. If that pass
+# printed messages last time, it runs at once, without a front end. It also runs if the compiler would upgrade the
+# bitcode as it reads it (`execution/auto_upgrade`), which a compile in one step never does.
+
+CODE, OBJECT = "code", "object"
+_LOST = "the store no longer has its code object"
+_PASS = Policy(Cache.MANIFEST)
+# The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
+# it finds invalid.)
+_ONLY_WARNINGS = pattern(r"(warning: .*\[-W(?!backend-plugin)[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
+# Marks the names of inputs and outputs in the words of a command.
+_MARK = "\0"
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`;
+    `link_turn`: the same of its link."""
+
+    unit: DeviceUnit
+    name: str
+    stem: str
+    turn: int
+    link_turn: int
+
+    @property
+    def code(self) -> ActionOutput:
+        """The code object."""
+        if self.unit.link:
+            return ActionOutput(f"device link of {self.name}", CODE)
+        return ActionOutput(f"one step of {self.name}", OUTPUT)
+
+    @property
+    def lto(self) -> Slot:
+        """The link, if it makes the code: what it says is the user's to read. (Another one has nothing to say.)"""
+        return (self.code.action,) if self.unit.by_lto else ()
+
+    @property
+    def passes(self) -> Slot:
+        """Its passes; the first that ended represents the others."""
+        return tuple(f"{kind} of {self.name}" for kind in ("one step", "look-up of one step", "front end"))
+
+    def counted(self, told: str) -> Unit:
+        makers = (f"object of {self.name}", f"back end of {self.name}", *self.passes[:2])
+        makers = self.lto or makers
+        inputs = (*self.unit.front.key.inputs, *self.unit.inputs)
+        backend = self.unit.link is not None
+        return Unit(self.code.action, told, (self.unit.arch,), backend, self.passes, makers, inputs)
+
+    @property
+    def _is_in_steps(self) -> bool:
+        return not self.unit.in_one_step
+
+    def first(self) -> list[Action]:
+        if self._is_in_steps:
+            return [self._one_step(f"look-up of one step of {self.name}", run=False)]
+        return [self._one_step(f"one step of {self.name}"), *self._link(f"one step of {self.name}", OUTPUT)]
+
+    def following(self, end: End) -> list[Action]:
+        """The actions that follow when one of its actions has ended."""
+        kind, _, name = end.bound.action.id.rpartition(f" of {self.name}")
+        if name or not self._is_in_steps:
+            return []
+        whole = f"one step of {self.name}"
+        if kind == "look-up of one step":
+            if end.missing and not end.missing.talked:
+                return [self._front_end()]
+            if not end.missing:
+                return self._link(end.bound.action.id, OUTPUT)
+        elif kind == "front end":
+            if end.result.passing[BITCODE]:
+                return list(self._back_end(end.result.passing[NEUTRAL]))
+        elif kind == "object":
+            if not self._is_heard(end.result.text):
+                return self._link(end.bound.action.id, OBJECT)
+        else:
+            return []
+        return [self._one_step(whole), *self._link(whole, OUTPUT)]
+
+    def _is_heard(self, text: str) -> bool:
+        """Does the user read this back end's messages?"""
+        return bool(text) and not (self.unit.silent and _ONLY_WARNINGS.fullmatch(text))
+
+    def _front_end(self) -> Action:
+        front = self.unit.front
+        return Action(
+            id=f"front end of {self.name}",
+            kind=front.key.kind,
+            label=f"front end of {self.name}",
+            work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True),
+            fixed=front.key,
+            outputs=(BITCODE, NEUTRAL),
+            passing=(BITCODE, NEUTRAL),
+            policy=_PASS,
+            missing=_LOST,
+            turn=self.turn,
+        )
+
+    def _one_step(self, id: str, *, run: bool = True) -> Action:
+        """The plan's own pass."""
+        front = self.unit.front
+        own = not self._is_in_steps
+        return Action(
+            id=id,
+            kind=front.key.kind,
+            label=f"one step of {self.name}",
+            work=Pass(front, f"{self.stem}-whole"),
+            fixed=front.key if own else make_key("one step", [("pass", front.key.digest)]),
+            outputs=(OUTPUT, *(f"file {number}" for number in range(len(front.auxiliary)))),
+            passing=(OUTPUT,) if self.unit.link else (),
+            policy=Policy(Cache.MANIFEST, run=run),
+            missing=_LOST,
+            turn=self.turn,
+        )
+
+    def _back_end(self, neutral: str) -> Iterator[Action]:
+        """From bitcode to the object. Compressed debug information may contain the CUID invisibly. (By LTO the link
+        takes the time, and reads the CUID.)"""
+        front, back = f"front end of {self.name}", f"back end of {self.name}"
+        read, same, made = f"{self.stem}-front.bc", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.o"
+        source = (read, ActionOutput(front, BITCODE))
+        if not neutral or self.unit.by_lto or self.unit.front.hides_paths(bitcode=True):
+            yield self._compile(f"object of {self.name}", read, (Ref(read),), (source,), passing=(OBJECT,))
+            return
+        yield self._compile(back, read, (Ref(same),), (source, (same, ActionOutput(front, NEUTRAL))))
+        mark = clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
+        yield Action(
+            id=f"object of {self.name}",
+            kind="object with CUID",
+            label=f"CUID of {self.name}",
+            work=Step(lambda inputs: _with_cuid(inputs, made, mark, back)),
+            parts=(*self.unit.back, ("bitcode", (Ref(read),))),
+            inputs=(source, (made, ActionOutput(back, OBJECT))),
+            outputs=(OBJECT,),
+            passing=(OBJECT,),
+            missing=_LOST,
+            turn=self.turn,
+        )
+
+    def _compile(
+        self,
+        id: str,
+        read: str,
+        bitcode: Word,
+        inputs: tuple[tuple[str, ActionOutput], ...],
+        passing: tuple[str, ...] = (),
+    ) -> Action:
+        """The back end. Its object is stored if it serves every CUID."""
+        argv = self.unit.back_argv(Path(marked(read)), Path(marked(OBJECT)))
+        return Action(
+            id=id,
+            kind="backend",
+            label=f"back end of {self.name}",
+            work=Process(words(argv), places=((OBJECT, f"{self.stem}-front.o"),)),
+            parts=(*self.unit.back, ("bitcode", bitcode)),
+            inputs=inputs,
+            outputs=(OBJECT,),
+            # A worker may answer a GPU's code alone, and with LTO this ends in bitcode.
+            policy=Policy(remote=not self.unit.by_lto, assembles=True),
+            missing=_LOST,
+            turn=self.turn,
+            passing=passing,
+            on_demand=not passing,
+        )
+
+    def _link(self, maker: str, output: str) -> list[Action]:
+        if not self.unit.link:
+            return []
+        read = f"{self.stem}-link.o"
+        argv = self.unit.link_argv(Path(marked(read)), Path(marked(CODE)))
+        return [
+            Action(
+                id=f"device link of {self.name}",
+                kind="code object",
+                label=f"device link of {self.name}",
+                work=Process(words(argv), places=((CODE, f"{self.stem}.out"),)),
+                parts=(*self.unit.linking, ("object", (Ref(read),))),
+                inputs=((read, ActionOutput(maker, output)),),
+                outputs=(CODE,),
+                # Without LTO a link takes no longer than sending it to another machine.
+                policy=Policy(
+                    diagnostics=Diagnostics.KEPT if self.lto else Diagnostics.REFUSED,
+                    remote=self.unit.by_lto,
+                    assembles=True,
+                ),
+                missing=_LOST,
+                turn=self.link_turn,
+            )
+        ]
+
+
+def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
+    """The object of a back end with another CUID, with this CUID patched in."""
+    from hipcache.clang import bitcode
+
+    held = inputs.of(name)
+    made = held.read()
+    if held.path is None:  # not of this build
+        other = bitcode.names_in_object(made)
+        if not other or (other != mark and mark in made):
+            raise Lost({maker})
+        made = made.replace(other, mark)
+    return Ran({OBJECT: Held(content=made)}, inputs.said(name), inputs.seconds(name))
+
+
+def marked(name: str) -> str:
+    """A placeholder for an input or output in a command, which `words` replaces."""
+    return f"{_MARK}{name}{_MARK}"
+
+
+def words(argv: Iterable[str]) -> tuple[Word, ...]:
+    return tuple(map(_word, argv))
+
+
+def _word(text: str) -> Word:
+    parts = text.split(_MARK)
+    if len(parts) == 1:
+        return text
+    return tuple(Ref(part) if number % 2 else part for number, part in enumerate(parts) if part)
+
 
 _HOST, _BUNDLE, _OBJECT = "host pass", "bundle", "object"
 _PLACEHOLDER = Literal("", lambda: splice.PLACEHOLDER)
@@ -90,13 +322,13 @@ class SourceGraph:
         return dict(sorted(written.items(), key=lambda item: self._turn(item[0])))
 
     @property
-    def outputs(self) -> list[Output]:
+    def outputs(self) -> list[ActionOutput]:
         """The outputs to deliver for the plan's outputs."""
-        host = [Output(_HOST + self.of, OUTPUT)] if self.cut.host else []
+        host = [ActionOutput(_HOST + self.of, OUTPUT)] if self.cut.host else []
         if self.cut.host_is_last:
             return host
         if self.cut.object:
-            return [Output(_OBJECT + self.of, OUTPUT)]
+            return [ActionOutput(_OBJECT + self.of, OUTPUT)]
         return [*(device.code for device in self.devices), *host]
 
     def actions(self) -> Iterator[Action]:
@@ -104,7 +336,7 @@ class SourceGraph:
             yield from device.first()
         unit, codes = self.cut.object, {f"{one.stem}.code": one.code for one in self.devices}
         if unit and (unit.host or not self.cut.host):
-            read = {**codes, **({f"{self._stem}host.part": Output(_HOST + self.of, OUTPUT)} if unit.host else {})}
+            read = {**codes, **({f"{self._stem}host.part": ActionOutput(_HOST + self.of, OUTPUT)} if unit.host else {})}
             yield self._bundle(_OBJECT, unit, read, Policy(diagnostics=Diagnostics.REFUSED, slot=False))
         elif unit:
             yield self._bundle(_BUNDLE, unit, codes, EACH_TIME)
@@ -116,7 +348,7 @@ class SourceGraph:
     def following(self, end: End) -> list[Action]:
         return [action for device in self.devices for action in device.following(end)]
 
-    def _host(self, front: FrontEnd, codes: Mapping[str, Output]) -> Action:
+    def _host(self, front: FrontEnd, codes: Mapping[str, ActionOutput]) -> Action:
         gpubinary = f"{self._stem}embedded.hipfb"
         parts: list[tuple[str, Word]] = list(front.key.inputs)
         inputs: dict[str, Source] = {gpubinary: _PLACEHOLDER}
@@ -125,7 +357,7 @@ class SourceGraph:
             named = zip(self.cut.devices, codes, strict=True)
             parts += [(f"device code of {unit.arch}", (Ref(name),)) for unit, name in named]
             parts.append(("way of bundling", self.cut.object.way.digest))
-            inputs = {**codes, gpubinary: Output(_BUNDLE + self.of, OUTPUT)}
+            inputs = {**codes, gpubinary: ActionOutput(_BUNDLE + self.of, OUTPUT)}
         return Action(
             id=_HOST + self.of,
             kind=front.key.kind,
@@ -140,7 +372,7 @@ class SourceGraph:
             turn=self._last,
         )
 
-    def _bundle(self, kind: str, unit: ObjectUnit, read: Mapping[str, Output], policy: Policy) -> Action:
+    def _bundle(self, kind: str, unit: ObjectUnit, read: Mapping[str, ActionOutput], policy: Policy) -> Action:
         places = [Path(marked(name)) for name in read]
         host = places.pop() if unit.host else None
         command = words(unit.bundle_argv(places, host, Path(marked(OUTPUT))))
@@ -157,7 +389,7 @@ class SourceGraph:
             turn=self._last,
         )
 
-    def _splice(self, unit: ObjectUnit, codes: Mapping[str, Output]) -> Action:
+    def _splice(self, unit: ObjectUnit, codes: Mapping[str, ActionOutput]) -> Action:
         """The object. It needs the bundle only if it is not stored and the source has kernels."""
         template, bundle = f"{self._stem}host.part", f"{self._stem}bundle"
 
@@ -167,14 +399,14 @@ class SourceGraph:
                 content = splice.splice(content, inputs.of(bundle).read())
             return Ran({OUTPUT: Held(content=content)}, "", 0.0)
 
-        inputs = {**codes, template: Output(_HOST + self.of, OUTPUT)}
+        inputs = {**codes, template: ActionOutput(_HOST + self.of, OUTPUT)}
         return Action(
             id=_OBJECT + self.of,
             kind="object",
             label="object",
             work=Step(work),
             parts=(*unit.way.inputs, *((f"input {number}", (Ref(name),)) for number, name in enumerate(inputs))),
-            inputs=(*inputs.items(), (bundle, Output(_BUNDLE + self.of, OUTPUT))),
+            inputs=(*inputs.items(), (bundle, ActionOutput(_BUNDLE + self.of, OUTPUT))),
             outputs=(OUTPUT,),
             turn=self._last,
         )
@@ -199,10 +431,10 @@ class SourceGraph:
         """The files that passes write beside their outputs."""
         jobs = [*(one.compile for one in self.plan.devices), *([self.plan.host] if self.plan.host else [])]
         for slot, job in zip(self.slots, jobs, strict=True):
-            for number, option in enumerate(auxiliary.of(job)):
+            for number, option in enumerate(plan.side_outputs(job)):
                 path = self.session.command.path(option.value)
                 replaced = option.name == "-serialize-diagnostic-file"  # the driver removes an old one
-                yield Delivery(path, Output(slot[0], f"file {number}"), through_links=not replaced)
+                yield Delivery(path, ActionOutput(slot[0], f"file {number}"), through_links=not replaced)
 
 
 def _file(arch: str) -> str:
@@ -233,10 +465,21 @@ def graph(source: SourceGraph) -> Graph:
     )
 
 
-def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[Rule, ...]:
+def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[DependencyRule, ...]:
     """The dependency file, if requested: the union over all passes, the host's first. Clang's own file lists only the
-    headers of the last source's host pass."""
+    headers of the last source's host pass. Raises PassThrough."""
     slots = [
         slot for one in reversed(sources) for slot in ((one.slots[-1], *one.slots[:-1]) if one.plan.host else one.slots)
     ]
-    return rules.of(sources[-1].plan, tuple(slots), session.command.path)
+    last = sources[-1].plan
+    options = [option for option in last.first.options if option.role is Role.DEPENDENCIES]
+    name = last.dependency_file
+    if not name:
+        return ()
+    whole = session.command.path(name)
+    if name == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
+        raise PassThrough("standard_streams", f"-MF {name}")  # a rule for each pass
+    targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
+    everything = any(option.role is Role.DEPENDENCY_STYLE for option in last.first.options)
+    phony = any(option.name == "-MP" for option in options)
+    return (DependencyRule(whole, tuple(targets), tuple(slots), everything, phony, last.clang),)

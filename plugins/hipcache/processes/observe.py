@@ -20,10 +20,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache import native
-from hipcache.disk.change_times import keeps_change_time
-from hipcache.disk.changed import latest, limit, moved
 from hipcache.disk.hashing import blake3
-from hipcache.disk.special import HARMLESS, absolute, is_of_kernel
+from hipcache.disk.paths import HARMLESS, absolute, is_of_kernel
+from hipcache.disk.times import change_limit, keeps_change_time, latest, moved
 from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 from hipcache.values import dataclass
 
@@ -101,7 +100,7 @@ def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
 def changed(observations: Sequence[Observation], started: float) -> bool:
     """Did anything of it change since a process `started` (wall clock, seconds)? Then the signatures, which are taken
     after the process has ended, may be of something else than it saw."""
-    began = limit(started)
+    began = change_limit(started)
     for one in observations:
         if one.how == READ and one.sign.count(" ") == 4 and latest(int(one.sign.rpartition(" ")[2])) >= began:
             return True

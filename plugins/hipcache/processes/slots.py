@@ -238,16 +238,25 @@ def places_for_marks(environ: Mapping[str, str]) -> Iterator[str]:
     yield from _runtime_directories(environ, (environ.get("TMPDIR", ""), "/tmp", "/dev/shm"))
 
 
+def places_for_files(environ: Mapping[str, str]) -> Iterator[str]:
+    """Private directories for what is large, as XDG_RUNTIME_DIR is memory."""
+    yield from _private_directories([], (environ.get("TMPDIR", ""), "/tmp"))
+
+
 def _runtime_directories(environ: Mapping[str, str], shared: Sequence[str]) -> Iterator[str]:
-    """`shared`: directories in which everybody may write, and ours has a name that anybody could have taken."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
+    own = [os.path.join(runtime, "hipcache")] if runtime and _is_of(os.geteuid(), runtime) else []
+    yield from _private_directories(own, shared)
+
+
+def _private_directories(own: list[str], shared: Sequence[str]) -> Iterator[str]:
+    """`shared`: directories in which everybody may write, and ours has a name that anybody could have taken."""
     mine = os.geteuid()
-    names = [os.path.join(runtime, "hipcache")] if runtime and _is_of(mine, runtime) else []
-    for path in names + [f"{directory}/hipcache-{mine}" for directory in shared if directory]:
+    for path in own + [f"{directory}/hipcache-{mine}" for directory in shared if directory]:
         with contextlib.suppress(OSError):
             os.makedirs(path, mode=0o700, exist_ok=True)
             status = os.stat(path, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine:
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine and not status.st_mode & 0o022:
                 yield path
 
 

@@ -5,9 +5,9 @@ process of this user's that holds the connections, keeps watch over what the rem
 into the local store, and uploads what is queued (`queue`). Only the helper loads the libraries of the protocols: a
 server that hangs, or a library that does, can hold up nothing but the helper.
 
-    address    which remote, in which mode; `credentials`: what it is shown
+    address    which remote, in which mode, and what it needs on this machine
     envelope   a record as a REAPI ActionResult
-    backend    what each protocol can do; `reapi` (grpc), `objects` (http, s3, gs, az)
+    backend    what each protocol can do, and what it shows; `reapi` (grpc), `objects` (http, s3, gs, az)
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hipcache.cache import ResultCache
-    from hipcache.cache.shelves import Shelves
+    from hipcache.build.results import ResultCache
+    from hipcache.cache.content import Shelves
     from hipcache.config import Config
     from hipcache.remote.client import Client
 
@@ -29,7 +29,7 @@ QUEUE = "hipcache.remote.queue"
 RECORDS = "hipcache.remote.invocation"
 STORAGE_HELPER = "hipcache.remote.helper.start"
 VERBS = {"sync": "hipcache.remote.sync", "prefetch": "hipcache.remote.prefetch"}
-WHOLE_COMPILE = "hipcache.remote.whole_compile"
+WHOLE_COMPILE = "hipcache.remote.invocation"
 
 
 def remote(config: Config, environ: Mapping[str, str]) -> tuple[Callable[[], Client], Callable[[str], object]]:
@@ -46,9 +46,9 @@ def _queue(config: Config, environ: Mapping[str, str], key: str) -> None:
     """Upload the record with that key later. It does without the client, which takes longer to load than a hit may
     take. The native program asked the storage helper before the engine began, so a helper is there to be told."""
     from hipcache.disk.confined import Confined
-    from hipcache.remote import needs, queue, sockets
+    from hipcache.remote import address, queue, sockets
 
-    if needs.missing_packages(config.remote):
+    if address.missing_packages(config.remote):
         return
     store = Confined(config.dir, config.umask)
     if queue.add(store, [key], [], sockets.destination_of(config), anew=config.recache):

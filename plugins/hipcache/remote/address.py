@@ -5,17 +5,22 @@
     s3://BUCKET[/PREFIX]           objects of the same names; gs://, az://CONTAINER
 
 What follows a `?`, with `&` between two: `read-only` or `write-only`; files: `token-file` (a bearer token),
-`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint`: where a
-cloud's protocol is spoken, if not at the cloud's own place;
-`timeout`: seconds that an answer may take (1).
+`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint`: where a cloud's protocol is
+spoken, if not at the cloud's own place; `timeout`: seconds that an answer may take (1).
 A secret has no place in an address: it would be seen in lists of processes and in logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
+from hipcache import features
+from hipcache.config import Config
 from hipcache.errors import ConfigError, nearest
 from hipcache.values import dataclass, field
 
@@ -136,3 +141,44 @@ def _has_user(text: str) -> bool:
     """Is there an `@`, but in the value of an option? A password that is not quoted may have each of `/?#`, and so it
     is not seen by who splits the address."""
     return not text.startswith("unix:") and "@" in text.partition("?")[0] + text.partition("=")[0]
+
+
+_BY_NAME = ("http", "s3:", "gs:", "az:")
+
+
+def install(packages: Iterable[str] = ("grpcio", "protobuf", "obstore")) -> str:
+    """The command for the environment that hipcache is in. By the names of the packages: an index need not have
+    hipcache, or not this version of it."""
+    return f"{sys.executable} -m pip install {' '.join(packages)}"
+
+
+def missing_packages(remotes: Iterable[str]) -> list[str]:
+    """Those of the extra `remote` that these addresses need, and that are not installed."""
+    wanted = {"google.protobuf": "protobuf"}
+    for text in remotes:
+        wanted |= {"obstore": "obstore"} if text.startswith(_BY_NAME) else {"grpc": "grpcio"}
+    return [package for module, package in wanted.items() if not _is_installed(module)]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def file_states(config: Config) -> list[tuple[str, int, int, int]]:
+    """The state of the files that a helper reads once, at its start: path, inode, size, nanoseconds. With another state
+    it is another helper."""
+    named = [str(config.key or "")]
+    for setting, texts in (("remote", config.remote), ("executor", config.executor)):
+        for addresses in features.modules_for("ADDRESSES", setting) if texts else ():
+            for text in texts:
+                with suppress(ConfigError):
+                    named += addresses.parse(text).files.values()
+    found = []
+    for path in filter(None, named):
+        with suppress(OSError):
+            status = os.stat(path)
+            found.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
+    return found

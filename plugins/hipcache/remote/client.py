@@ -38,7 +38,7 @@ from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.processes.runner import start_detached
-from hipcache.remote import needs, queue, sockets
+from hipcache.remote import address, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.remote.sockets import destination_of, place_of
 from hipcache.report import conditions, notices
@@ -180,9 +180,9 @@ class Client:
             self._patience  # noqa: B018
         except ConfigError as error:
             return error.message, error.hint
-        missing = needs.missing_packages(self.config.remote)
+        missing = address.missing_packages(self.config.remote)
         if missing:
-            return f"remote '{self._names()}' needs {', '.join(missing)}", f"pip install {' '.join(missing)}"
+            return f"remote '{self._names()}' needs {', '.join(missing)}", address.install(missing)
         return None
 
     # How

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hipcache import features
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check
 from hipcache.config import Config
-from hipcache.remote import needs
+from hipcache.remote import address
 from hipcache.report import conditions
 from hipcache.settings import NO_EXECUTOR
 
@@ -17,13 +17,13 @@ def check(settings: Config) -> Iterator[Check]:
     told: list[tuple[bool, str, str]] = []
     try:
         named = [*settings.remote, *(text for text in settings.executor if text != NO_EXECUTOR)]
-        missing = needs.missing_packages(named) if named else []
+        missing = address.missing_packages(named) if named else []
         wrong = list(conditions.of_addresses(settings)) if missing else []
         if wrong:  # nobody knows what those need
             yield from (Check(FAULT, condition.message, condition.hint) for condition in wrong)
             return
         if missing:
-            yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", f"pip install {' '.join(missing)}")
+            yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", address.install(missing))
             return
         if named and settings.readonly:
             yield Check(
@@ -40,5 +40,5 @@ def check(settings: Config) -> Iterator[Check]:
         for executors in features.modules("EXECUTIONS"):
             told += [executors.examine(text) for text in settings.executor if text != NO_EXECUTOR]
     except ImportError as error:
-        yield Check(FAULT, f"a server is set, but the package {error.name} is not installed", needs.INSTALL)
+        yield Check(FAULT, f"a server is set, but the package {error.name} is not installed", address.install())
     yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)

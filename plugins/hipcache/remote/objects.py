@@ -27,10 +27,10 @@ from hipcache.remote.backend import (
     TOO_LARGE,
     UNREACHABLE,
     Blob,
+    Credentials,
     Progress,
     RemoteError,
 )
-from hipcache.remote.credentials import Credentials
 
 S = TypeVar("S")
 T = TypeVar("T")

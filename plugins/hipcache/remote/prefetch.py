@@ -14,7 +14,7 @@ from typing import IO
 
 from hipcache import config
 from hipcache.cli import Session, seconds
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.paths import is_of_kernel
 from hipcache.errors import HipcacheError
 from hipcache.remote.client import open_client
 

@@ -6,29 +6,175 @@ upper bound, and so does BATCH, as grpc's own limit of a message is 4 MiB. A con
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
-from hipcache.remote import unneeded
 from hipcache.remote.address import Address
 from hipcache.remote.backend import (
     ANSWER,
+    DENIED,
     FULL,
+    LIMITED,
     MOST_CONTENT,
     MOST_RESULT,
     SETTINGS,
     UNREACHABLE,
     Blob,
+    Credentials,
     Progress,
     RemoteError,
 )
-from hipcache.remote.credentials import Credentials
 
-with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.internal.python_message"):
+
+class _StandIn(ModuleType):
+    """Is the module as soon as anything of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__name__
+        if sys.modules.get(own) is self:
+            sys.modules.pop(own, None)
+        return getattr(importlib.import_module(own), name)
+
+
+@contextmanager
+def put_off(*names: str) -> Iterator[None]:
+    """Within this, to import one of these modules loads nothing until it is first used. One that is loaded stays.
+
+    `grpc` imports `asyncio` (with `ssl` and `subprocess`) and its own interface to it, a fifth of its time, and each
+    build has to wait for that; `inspect`, too. `google.protobuf` imports what it needs where it has no part in C.
+    `importlib.util.LazyLoader` is of no help: Python looks at a module whenever it is imported again, and that loads
+    it."""
+    made = {name: _StandIn(name) for name in names if name not in sys.modules}
+    sys.modules.update(made)
+    try:
+        yield
+    finally:
+        for name, one in made.items():
+            # Others who import it shall have the module itself.
+            if sys.modules.get(name) is one:
+                del sys.modules[name]
+
+
+with put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.internal.python_message"):
     import grpc
 
     from hipcache.remote import reapi_pb2 as pb
-    from hipcache.remote.reapi_errors import as_remote_error, is_of_server, is_status
+
+_KINDS: dict[Any, tuple[str, str]] = {
+    grpc.StatusCode.UNAUTHENTICATED: (DENIED, "it denies access"),
+    grpc.StatusCode.PERMISSION_DENIED: (DENIED, "it denies access"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, LIMITED),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
+}
+# Of one content in an answer: what they say holds for the whole server, and others for that content alone.
+_OF_SERVER = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
+_CLIENTS = "check whether it asks for a client's certificate: cert-file and key-file of an authority that it trusts"
+# In what the library says, in words that change from one version to another and name its own parts: in a user's words,
+# and what to do. The first that is found counts.
+_SIGNS = (
+    ("wrong_version_number", "it does not speak TLS", "write grpc:// for a server without TLS, or correct the port"),
+    (
+        "failed parsing http/2",
+        "it does not speak gRPC, or only with TLS",
+        "write grpcs:// for a server with TLS, http:// for a web server, or correct the port",
+    ),
+    ("certificate has expired", "its certificate has expired", "renew it, or set this machine's clock"),
+    ("certificate is not yet valid", "its certificate is not valid yet", "set this machine's clock, or the server's"),
+    ("unwrap failed", "it refuses the TLS connection", _CLIENTS),
+    ("_alert_", "it refuses the TLS connection", f"{_CLIENTS}, and the versions of TLS it has"),
+    (
+        "certificate_verify_failed",
+        "its certificate is not trusted",
+        "name the authority that has signed it: ?ca-file=/PATH",
+    ),
+    (
+        "hostname verification",
+        "its certificate is for another host name",
+        "write the host in the address as the certificate has it",
+    ),
+    (
+        "security handshaker",
+        "the certificates that its address names cannot be used",
+        "check ca-file, cert-file and key-file: PEM, and the key must be the certificate's",
+    ),
+    ("no such file", "it cannot be reached: there is no such socket", "start the server, or correct the path"),
+    (
+        "connection refused",
+        "it cannot be reached: connection refused",
+        "start the server, or correct the host and port of its address",
+    ),
+    (
+        "address lookup failed",
+        "it cannot be reached: there is no such host",
+        "correct the host of its address, or this machine's DNS",
+    ),
+    ("domain name not found", "it cannot be reached: there is no such host", "correct the host of its address"),
+    ("unreachable", "it cannot be reached: there is no route to it", "check the network, a VPN or a firewall"),
+    ("no route to host", "it cannot be reached: there is no route to it", "check the network, a VPN or a firewall"),
+    ("timed out", "it does not answer in time", "check the network, a firewall, and the port of its address"),
+    ("connection reset", "it closed the connection", "check the server's log, and whether the port is for gRPC"),
+    ("socket closed", "it closed the connection", "check the server's log, and whether the port is for gRPC"),
+    (
+        "http2 header with status: 5",
+        "a proxy before it answers with an error",
+        "check the proxy's log, and the server behind it",
+    ),
+    (
+        "http2 header with status: 400",
+        "it does not speak gRPC, or asks for a client's certificate",
+        "write http:// or https:// for a web server, or name cert-file and key-file",
+    ),
+    (
+        "http2 header with status",
+        "it does not speak gRPC",
+        "write http:// or https:// for a web server, or correct the port",
+    ),
+)
+# Characters of what the library says, where nothing of it is known.
+_MOST_DETAILS = 120
+_NOT_GRPC = "Received http2 header with status"  # the library's, too; with code INTERNAL for status 400
+_INSTANCE = "correct the instance: in the address, all that follows HOST:PORT/"
+_NOT_OFFERED = "it does not offer all calls of the Remote Execution API"
+
+
+def is_status(error: RemoteError, code: grpc.StatusCode) -> bool:
+    """Did the server answer with it?"""
+    cause = error.__cause__
+    return isinstance(cause, grpc.RpcError) and cause.code() is code
+
+
+def is_of_server(code: int) -> bool:
+    return code in [one.value[0] for one in _OF_SERVER]
+
+
+def as_remote_error(error: Any, *, sent: bool = False) -> RemoteError:
+    """`sent`: of a call that brought something to keep."""
+    code = error.code()
+    if sent and code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return RemoteError(FULL, "it accepts no more data")
+    if code in _KINDS:
+        return RemoteError(*_KINDS[code])
+    details = " ".join(str(error.details() or "").split())
+    library = code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED)
+    if library or details.startswith(_NOT_GRPC):  # of others the words are the server's
+        for sign, words, hint in _SIGNS:
+            if sign in details.lower():
+                return RemoteError(UNREACHABLE, words, hint)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return RemoteError(UNREACHABLE, f"{_NOT_OFFERED}: {details[:_MOST_DETAILS]}")
+    if code is grpc.StatusCode.INVALID_ARGUMENT and "instance" in details.lower():
+        return RemoteError(UNREACHABLE, f"it rejects the instance of the address: {details[:_MOST_DETAILS]}", _INSTANCE)
+    return RemoteError(UNREACHABLE, f"{code.name.lower().replace('_', ' ')}: {details[:_MOST_DETAILS]}")
+
 
 BATCH = 3 << 20  # bytes
 _DIGEST = 100  # bytes, at most

@@ -6,33 +6,22 @@ If the near record of a pass has no entry that holds, the remote's record may ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from hipcache.cache import ResultCache
-from hipcache.cache.shelves import Shelves
-from hipcache.model import ActionResult, Bound, Missing, Ran
+from hipcache.build import ActionResult, Bound, Missing, Ran
+from hipcache.build.results import ResultCache
+from hipcache.build.storage import NotedActions
+from hipcache.cache.content import Shelves
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST
-from hipcache.storage import NotedActions
 from hipcache.values import dataclass, field
+
+if TYPE_CHECKING:
+    from hipcache.remote.client import Fetched
 
 # Look-ups that follow one another in one question: under the own key, and under that for every spelling.
 _MOST_STEPS = 3
-
-
-class Fetched(Protocol):
-    """The answer of a remote: the keys of the records that are now in the near cache; is there any; was a remote at
-    fault?"""
-
-    @property
-    def came(self) -> Iterable[str]: ...
-    @property
-    def new(self) -> bool: ...
-    @property
-    def fault(self) -> bool: ...
-    @property
-    def seconds(self) -> float: ...
 
 
 @dataclass(frozen=True)

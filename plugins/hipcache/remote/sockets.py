@@ -17,7 +17,7 @@ from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import runtime_directory
-from hipcache.remote import needs, queue
+from hipcache.remote import address, queue
 from hipcache.remote.address import parse
 from hipcache.shared import CREDENTIALS
 
@@ -36,7 +36,7 @@ def place_of(config: Config, environ: Mapping[str, str]) -> str:
     made_from = (
         *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.namespace),
         *(config.remote, config.executor),
-        needs.files(config),
+        address.file_states(config),
     )
     return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
 

@@ -7,7 +7,8 @@ _ASK = "report it, with the command and the detail that 'hipcache explain' shows
 _LATER = "leave out that option if you want these compiles cached"
 
 ADVICE = {
-    "not_hip": "nothing: use ccache for plain C++; to use both, write 'hipcache ccache clang++ ...'",
+    "not_hip": "nothing: set HIPCACHE_CXX_CACHE=ccache to have ccache take plain C++",
+    "cxx_cache": "nothing: its own statistics tell what it did (ccache -s)",
     "link_or_not_hip": "nothing: the host linker always runs",
     "link": "nothing for host links; for relocatable device code, pass --hip-link and -fgpu-rdc to the link, too",
     "preprocess": "write to a file (-o FILE): hipcache caches that",

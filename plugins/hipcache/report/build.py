@@ -15,6 +15,7 @@ from hipcache.values import dataclass, replace
 # A cause that goes on differently for each object: what stands before this is the cause.
 _DETAIL = "; "
 _MOST_FILES = 3
+_PAUSE = 600.0  # seconds
 # Seconds that the times in a log are rounded to.
 _CLOCK = 1e-5
 
@@ -49,15 +50,17 @@ class Cause:
 
 
 def of_history(records: Iterable[Record]) -> list[Compile]:
-    """The last compile of each object: nothing is known of how long they took."""
+    """The last compile of each object."""
     return sorted(map(_of_record, records), key=lambda one: one.began)
 
 
 def _of_record(one: Record) -> Compile:
     marks = [f"{unit.name} {'+' if unit.hit else '-'}.." for unit in one.units]
     counted = "\t".join([one.outcome, one.reason, "0", *marks])
-    units = tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why) for u in one.units)
-    return Compile(one.when, 0.0, 0, one.directory, one.object, False, (counted,), units, one.detail)
+    units = tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why, u.seconds) for u in one.units)
+    return Compile(
+        one.when - one.seconds, one.seconds, 0, one.directory, one.object, False, (counted,), units, one.detail
+    )
 
 
 def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -> list[Group]:
@@ -145,6 +148,17 @@ def lanes(compiles: Sequence[Compile]) -> list[tuple[int, Compile]]:
         free[lane : lane + 1] = [one.began + one.seconds]
         placed.append((lane, one))
     return placed
+
+
+def last_build(compiles: Iterable[Compile]) -> list[Compile]:
+    """Those since the last pause, which is longer than builds have without a compile."""
+    made, end = list[Compile](), 0.0
+    for one in sorted(compiles, key=lambda one: one.began):
+        if one.began - end > _PAUSE:
+            made = []
+        made.append(one)
+        end = max(end, one.began + one.seconds)
+    return made
 
 
 def chrome_trace(compiles: Sequence[Compile], target: Callable[[str], str] = by_place) -> dict[str, object]:

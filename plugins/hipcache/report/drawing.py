@@ -11,6 +11,7 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL, WORDS, counted
 from hipcache.report.stats_log import Compile
 
 _WIDTH, _LANE, _MARGIN = 1000, 18, 24
+_LABEL = 80  # of the axis, the longest
 # So many compiles have a text of their own for who points at them; more are drawn as one path for each outcome.
 _EACH = 400
 _MOST_LANES = 32
@@ -68,7 +69,7 @@ def _axis(span: float, scale: float, height: int) -> list[str]:
     parts = []
     for number in range(int(span / step) + 1):
         x = number * step * scale
-        anchor = "start" if number == 0 else "end" if x > _WIDTH - 30 else "middle"
+        anchor = "start" if number == 0 else "end" if x > _WIDTH - _LABEL / 2 else "middle"
         parts.append(f'<path class="grid" d="M{x:.1f} 0V{height - _MARGIN + 4}"/>')
         parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{number * step:.6g} s</text>')
     return parts

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.keys import digest_bytes
 from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
 from hipcache.store.layout import HISTORY
@@ -33,7 +33,8 @@ _ROUNDING = 1_000_000
 
 @dataclass(frozen=True)
 class UnitRecord:
-    """One unit: its name, how it ended (None: no such job), why it missed, and what it was made from."""
+    """One unit: its name, how it ended (None: no such job), why it missed, what it was made from, and the `seconds` of
+    its compilers (at a hit those saved)."""
 
     name: str
     hit: bool
@@ -42,12 +43,13 @@ class UnitRecord:
     why: tuple[str, ...]
     inputs: tuple[tuple[str, str], ...]
     reads: str
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Record:
-    """One compile. `when`: seconds of the epoch; `object`: absolute path, empty if it is not known; `namespace` and
-    `key`: as `Seal` of the store's records has them."""
+    """One compile. `when`: its end, seconds of the epoch; `seconds`: wall-clock time, 0 if unknown; `object`: absolute
+    path, empty if it is not known; `namespace` and `key`: as `Seal` of the store's records has them."""
 
     object: str
     when: float
@@ -61,6 +63,7 @@ class Record:
     units: tuple[UnitRecord, ...]
     namespace: str = ""
     key: str = ""
+    seconds: float = 0.0
 
 
 class History:
@@ -129,7 +132,7 @@ class History:
             record = self._read(name)
             if record is not None and used > int(record.when * 1e9) + _ROUNDING:
                 units = tuple(replace(unit, hit=True, why=()) for unit in record.units)
-                yield replace(record, when=used / 1e9, outcome=HIT, notes=(), units=units)
+                yield replace(record, when=used / 1e9, seconds=0.0, outcome=HIT, notes=(), units=units)
             elif record is not None:
                 yield record
 

@@ -18,8 +18,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hipcache import processes
 from hipcache.config import Config
-from hipcache.processes import table
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import conditions, statistics, telling
 from hipcache.report.conditions import Condition
@@ -98,10 +98,10 @@ def _sweep(directory: str) -> None:
 
 def _build(number: int) -> str:
     """A name for the build that the process is part of."""
-    own = table.find(number)
+    own = processes.find_process(number)
     if own is None:
         return f"session-{os.getsid(0)}-{int(time.time()) // _HOUR}"
-    tool, top, process = None, own, table.find(own.parent)
+    tool, top, process = None, own, processes.find_process(own.parent)
     for _ in range(_GENERATIONS):
         if process is None or process.session != own.session:
             break
@@ -110,7 +110,7 @@ def _build(number: int) -> str:
         # The leader of a session with a terminal is the shell at which somebody types one command after the other.
         if process.number != process.session or not process.terminal:
             top = process
-        process = table.find(process.parent)
+        process = processes.find_process(process.parent)
     if tool:
         return f"{tool.number}-{tool.started}"
     # It may live for weeks, and be no build at all.

@@ -85,6 +85,7 @@ def counted(ends: Sequence[str]) -> str:
 # Why a command passes through: reason -> sentence.
 REASONS = {
     "not_hip": "the command has no HIP source",
+    "cxx_cache": "it has no HIP source, and went to the cache that HIPCACHE_CXX_CACHE names",
     "link_or_not_hip": "the command has no HIP source, or it links",
     "link": "it links",
     "preprocess": "it preprocesses to standard output",

@@ -30,7 +30,7 @@ _LOG_WAITS, _LOG_MILLISECONDS = 100, 10  # in all a second
 
 def columns(environ: Mapping[str, str]) -> int | None:
     """The width clang would wrap its messages at (0: it would not), or None if they do not go to a terminal. With
-    glibc it asks COLUMNS alone, not the terminal. Whether they have colours: `planning/colours`."""
+    glibc it asks COLUMNS alone, not the terminal. Whether they have colours: `clang/colours`."""
     if not os.isatty(2):
         return None
     width = environ.get("COLUMNS", "")
@@ -66,14 +66,14 @@ def record(
     if not config.readonly:
         took = _took(began) if end.outcome in _TIMED else 0.0
         statistics.record(config.dir, replace(end, took=took), config.umask)
-        if end.reason != "not_hip":
+        if end.reason not in ("not_hip", "cxx_cache"):
             from hipcache.report.history import Record  # which takes a while
 
             if told is None:
                 path = os.path.join(cwd, output) if (output := _output(command)) else ""
                 ended = end.outcome, end.reason, end.detail, end.notes
                 told = Record(path, time.time(), tuple(command), cwd, *ended, {}, ())
-            _save(config, told)
+            _save(config, replace(told, seconds=round(took, 3)))
     if config.log or config.stats_log:
         from hipcache.report import stats_log  # only for who wants one
 
@@ -94,11 +94,12 @@ def _save(config: Config, told: Record) -> None:
     History(store.notes(HISTORY)).save(told)
 
 
-def indirect(config: Config, told: Record, why: str) -> None:
-    """Note and log why the same command has no direct hit next time. Nothing to tell if `why` is empty."""
+def indirect(config: Config, told: Record, why: str, began: float | None = None) -> None:
+    """Note and log why the same command has no direct hit next time. Nothing to tell if `why` is empty. `began`: as of
+    `record`."""
     if why:
         note = f"the next compile of this command is no direct hit: {why}"
-        _save(config, replace(told, notes=(*told.notes, note)))
+        _save(config, replace(told, notes=(*told.notes, note), seconds=round(_took(began), 3)))
         log(config, f"{note} ({' '.join(told.command)})")
 
 

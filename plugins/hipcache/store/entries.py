@@ -185,7 +185,6 @@ class Entries:
             status = os.fstat(entry)
             content = read_all(entry)
             may_be = (status.st_uid, status.st_mode & 0o022) == (pack.st_uid, pack.st_mode & 0o022)
-            may_be = may_be and not content.startswith(packs.FILE_MAGIC)
             if may_be and (not name.startswith(f"{BLOBS}/") or name.endswith(f"/{blake3(content).hexdigest()}")):
                 contents[name], inodes[name] = content, status.st_ino
                 return status.st_mtime_ns

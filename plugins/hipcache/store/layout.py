@@ -18,7 +18,7 @@ Layout, version 2 (`KEY` and `DIGEST` are 64 hexadecimal digits)::
     ROOT/v2/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
     ROOT/v2/tools/DIGEST        what is remembered of tools (inputs/identity.py, direct/variables.py)
     ROOT/v2/history/OBJ/CMD     the last compiles of an object (report/history.py)
-    ROOT/v2/statistics/         what all compiles came to (report/statistics.py, store_history.py)
+    ROOT/v2/statistics/         what all compiles came to (report/statistics.py, store_history.py, builds.py)
     ROOT/v2/ledger              how much is held (ledger.py)
     ROOT/v2/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
     ROOT/v2/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from hipcache import native
-from hipcache.disk import zstd
+from hipcache.disk import compression
 from hipcache.disk.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
 from hipcache.store import StoreSize, output
@@ -33,7 +33,7 @@ from hipcache.store.layout import (
     unpack_action,
 )
 from hipcache.store.notes import Notes
-from hipcache.store.packs import is_packed
+from hipcache.store.packs import Table, is_packed
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
@@ -80,10 +80,10 @@ class LocalStore:
 
     def pack(self) -> None:
         """Put what was put since the last time into one pack. Only room is lost if that cannot be done."""
-        if not self._packs or not zstd.library() or not native.reads_packs():
+        if not self._packs or not compression.library() or not native.reads_packs():
             return
         names = self._puts.fresh()
-        with suppress(OSError, zstd.ZstdError, MemoryError):
+        with suppress(OSError, compression.ZstdError, MemoryError):
             for start in range(0, len(names), _PACKED):
                 self._entries.pack(names[start : start + _PACKED])
 
@@ -102,6 +102,10 @@ class LocalStore:
         for pack, _ in self._entries.packs.names():
             table = self._entries.packs.table(pack)
             yield pack, table.bases, frozenset(table.entries)
+
+    def tables(self) -> Iterator[Table]:
+        """Of all packs."""
+        return (self._entries.packs.table(pack) for pack, _ in self._entries.packs.names())
 
     def names(self, tree: str) -> dict[str, int]:
         """Last use (nanoseconds) by what names it of each record (`tree`: ACTIONS) or content (BLOBS)."""

@@ -40,8 +40,8 @@ zstd takes the first MOST_PREFIX bytes of the base's content for what stands bef
 has no base. It is used whenever a pack is that needs it, so it does not leave before that; if it has left, the pack is
 as absent.
 
-Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so do
-precompiled headers, and what the engine takes of its own user alone, where others may write the packs.
+Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so does
+what the engine takes of its own user alone, where others may write the packs.
 `native/pack.c` reads the same.
 """
 
@@ -55,7 +55,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from hipcache.disk import zstd
+from hipcache.disk import compression
 from hipcache.disk.confined import MOST_BLOB, Confined
 from hipcache.disk.hashing import blake3
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name, write_all
@@ -64,8 +64,6 @@ INDEX = f"{PACKS}/index"
 MOST = 64 << 20
 # Of the entries of one pack, which are held in memory.
 MOST_TOGETHER = 256 << 20
-# A precompiled header: clang reads it where it lies (`LocalStore.open_blob`).
-FILE_MAGIC = b"CPCH"
 _MAGIC, _INDEX_MAGIC = b"\x89hcP1\r\n\x1a", b"\x89hcI1\r\n\x1a"
 _HEAD, _FRAME, _ENTRY = struct.Struct("<QII"), struct.Struct("<II12sI"), struct.Struct("<BBHII32s")
 _HEAD_AT, _TABLE_AT = 16, 32
@@ -79,6 +77,8 @@ _CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"BC\xc0\xde")
 _LARGE = 1 << 16
 # In the first frame: a direct record and its list (direct/remember.py).
 _NEWEST = 2
+# The number of the last frame.
+CODE = 2
 _KINDS = {ord("a"): ACTIONS, ord("b"): BLOBS}
 
 
@@ -130,14 +130,14 @@ def new_name() -> str:
 def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Frame, bytes]]) -> bytes:
     """A pack of these entries, in that order, the newest first. `now`: seconds of the epoch; `bases`: by the number of
     the frame, with what they begin with. Raises ZstdError."""
-    code = [(name, content) for name, content in entries.items() if _is_code(content)]
-    others = [(name, content) for name, content in entries.items() if not _is_code(content)]
+    code = [(name, content) for name, content in entries.items() if is_code(content)]
+    others = [(name, content) for name, content in entries.items() if not is_code(content)]
     frames = [others[:_NEWEST], others[_NEWEST:], code]
     packed, table = [], []
     for number, frame in enumerate(frames):
         whole = b"".join(content for _, content in frame)
         base, prefix = bases.get(number, (None, b"")) if whole else (None, b"")
-        packed.append(zstd.compress(whole, prefix))
+        packed.append(compression.compress(whole, prefix))
         table.append(
             _FRAME.pack(len(packed[-1]), len(whole), _id(base.pack) if base else _NO_BASE, base.number if base else 0)
         )
@@ -150,7 +150,8 @@ def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Fr
     return b"".join([_MAGIC, blake3(checked).digest()[:8], checked, *packed])
 
 
-def _is_code(content: bytes) -> bool:
+def is_code(content: bytes) -> bool:
+    """Is it an object, device code or bitcode (or as large)?"""
     return content.startswith(_CODE) or len(content) > _LARGE
 
 
@@ -214,8 +215,8 @@ class Packs:
         if len(content) < end:
             try:
                 prefix = self._prefix(self.table(frame.base[0]).frames[frame.base[1]]) if frame.base else b""
-                content = zstd.decompress(self._bytes(frame.pack, frame.at, frame.stored), end, prefix)
-            except (zstd.ZstdError, IndexError) as error:
+                content = compression.decompress(self._bytes(frame.pack, frame.at, frame.stored), end, prefix)
+            except (compression.ZstdError, IndexError) as error:
                 raise DamagedEntry from error
             if sum(map(len, self._contents.values())) + end > MOST:
                 self._contents.clear()

@@ -2,9 +2,12 @@
 
 One process at a time does it (a lock that the others do not wait for), and only when the ledger says that
 something is due. Eviction lists all entries, sorts them by the time of their last use, which is their mtime, and
-removes until 90% of the limit are held: with 300,000 entries one to two seconds, once in 30,000 puts. Actions, blobs
-and notes stand in one order; a hit uses the action and its blobs within milliseconds, so they also leave together.
-They are removed directory by directory.
+removes until 90% of the limit are held: with 300,000 entries one to two seconds, once in 30,000 puts. Packs and what is
+in none stand in one order, and leave as a whole. They are removed directory by directory.
+
+A store that is too small for a build would lose each entry just before the next build asks for it, if the oldest went
+first: builds go through their sources in the same order. So where all were used within RECENT seconds, the first ones
+of these stay, up to STEADY of the limit, with the packs that they need, and what came behind them takes turns.
 
 Where locks do not work, two processes may do it at once: nothing breaks, both subtract only what they removed.
 
@@ -44,6 +47,9 @@ from hipcache.store.packs import INDEX, Packs
 from hipcache.store.work import open_locks
 
 KEEP = 0.9
+STEADY = 0.6
+# The longest builds take seven hours.
+RECENT = 8 * 3600
 COUNT_SECONDS = 24 * 3600
 SWEEP_SECONDS = 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
@@ -109,7 +115,7 @@ class Upkeep:
             return 0
         entries, freed = self.count(), 0
         if 0 < max_bytes < self._numbers().bytes:
-            freed = self.evict(self.by_last_use(entries), int(max_bytes * KEEP))
+            freed = self.evict(self.by_turn(entries, max_bytes), int(max_bytes * KEEP))
         self._tell()
         return freed
 
@@ -183,6 +189,22 @@ class Upkeep:
         now = self._clock()
         return sorted(entries, key=lambda entry: (last_use(entry.mtime_ns, now), entry))
 
+    def by_turn(self, entries: Iterable[Entry], max_bytes: int) -> list[Entry]:
+        """In the order in which they have to go so that KEEP of the limit are held."""
+        ordered, now = self.by_last_use(entries), self._clock()
+        old = [entry for entry in ordered if last_use(entry.mtime_ns, now) < (now - RECENT) * 1e9]
+        rest = sum(entry.size for entry in ordered[len(old) :])
+        if rest <= max_bytes * KEEP:
+            return old
+        steady, others, room = list[Entry](), list[Entry](), max_bytes * STEADY
+        for entry in ordered[len(old) :]:
+            room -= entry.size
+            (others if room < 0 else steady).append(entry)
+        packs = Packs(self._confined)
+        needed = set[str]().union(*(packs.table(entry.name).bases for entry in steady if entry.name.startswith(PACKS)))
+        last = [entry for entry in others if entry.name in needed]
+        return old + [entry for entry in others if entry.name not in needed] + steady + last
+
     def unused_for(self, entries: Iterable[Entry], seconds: float) -> list[Entry]:
         """Those that were surely not used for so long."""
         now = self._clock()
@@ -207,7 +229,9 @@ class Upkeep:
         rest = self.by_last_use(one for one in entries if one not in gone)
         if dry_run:
             freed = sum(one.size for one in first)
-            return freed + (0 if limit is None else sum(one.size for one in self.over(rest, limit + freed)))
+            going = first + ([] if limit is None else self.over(rest, limit + freed))
+            progress(len(going))
+            return sum(one.size for one in going)
         freed = self.evict(first, 0, progress=progress)
         freed += 0 if limit is None else self.evict(rest, limit, progress=progress)
         self._tell()

@@ -2,13 +2,11 @@
 
 verb         `hipcache verify`
 entries      each record and blob checked
-compiles     stored compiles of a build, made anew and compared
-delivered    a hit, compared where it was delivered
-fresh        a compile by the user's own compiler
-difference   two outputs that should be the same, and the report of them
+comparison   a stored compile with one by the user's own compiler, and the report of a difference
+hit_check    a hit, compared where it was delivered
 """
 
 from __future__ import annotations
 
-HIT_CHECK = "hipcache.verify.delivered"
+HIT_CHECK = "hipcache.verify.hit_check"
 VERBS = {"verify": "hipcache.verify.verb"}

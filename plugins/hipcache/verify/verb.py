@@ -14,14 +14,14 @@ from hipcache import config
 from hipcache.cli import Session, compilation_database, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
-from hipcache.engine.opening import open_engine
-from hipcache.processes.together import Pool
+from hipcache.engine import open_engine
+from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import is_there, open_store
 from hipcache.values import replace
-from hipcache.verify import compiles, difference, entries
-from hipcache.verify.compiles import ENDS, NOT_COMPARED, NOT_STORED, Compared
+from hipcache.verify import comparison, entries
+from hipcache.verify.comparison import ENDS, NOT_COMPARED, NOT_STORED, Compared
 from hipcache.verify.entries import Checked
 
 SUMMARY = "check every entry of the store, or recompile some objects and compare"
@@ -122,7 +122,7 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
                 for number, command in enumerate(together, len(done)):
                     scratch = Path(top) / str(number)
                     scratch.mkdir()
-                    pool.submit(number, partial(compiles.compare, engine, command, scratch))
+                    pool.submit(number, partial(comparison.compare_stored, engine, command, scratch))
                 while pool.busy:
                     number, one = pool.next_done()
                     if isinstance(one, Exception):
@@ -134,7 +134,7 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
         one.output: str(path)
         for one in done
         if one.difference and not settings.readonly
-        if (path := difference.keep(settings.dir, one.difference, engine.clock()))
+        if (path := comparison.keep(settings.dir, one.difference, engine.clock()))
     }
     if options.json:
         print(json.dumps(_compared_json(done, kept), indent=2), file=session.out)

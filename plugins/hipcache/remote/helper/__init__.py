@@ -1,9 +1,9 @@
 """The storage helper: the process that holds the connections to remotes (`process`, started by `start`).
 
-question      what the native program asks, at a door
+commands      what is asked for: a command by the native program, a list of a build
 remotes       which remotes there are, each by its `connection`
-fetches       what is fetched for compiles, and in advance: `prefetch`, `neighbours`
-transfer      what goes to and fro; `arrivals`, `backlog`: puts it into the store, now or later
+fetches       what is fetched for compiles, and in advance: `prefetch`
+transfer      what goes to and fro, into the store at once or later
 adoption      takes whole compiles into the store
 upload        sends what is queued
 compilers     hashes compilers while the first compile starts

@@ -58,7 +58,7 @@ class Adoption:
 
     def key(self, argv: Sequence[str], cwd: str) -> str:
         """The key of the manifest of a command."""
-        return invocation.key(argv, cwd, self._basedir.portable)
+        return invocation.manifest_key(argv, cwd, self._basedir.portable)
 
     def fitting(self, manifest: Manifest, argv: Sequence[str]) -> Invocation | None:
         """The compile that the command stands for, as far as the project's own files show it."""

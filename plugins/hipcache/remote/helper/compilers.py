@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from hipcache import shared
-from hipcache.disk.change_times import keeps_change_time
+from hipcache.disk.times import keeps_change_time
 from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.slots import runtime_directory

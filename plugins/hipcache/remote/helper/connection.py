@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from hipcache.remote import address, credentials
+from hipcache.remote import address, backend
 from hipcache.remote.address import Address
 from hipcache.remote.backend import Backend
 from hipcache.values import dataclass, field
@@ -51,7 +51,7 @@ def begin(remotes: Sequence[str]) -> Begun:
 
 def connect(found: Address) -> Backend:
     """Raises RemoteError."""
-    shown = credentials.read(found)
+    shown = backend.read_credentials(found)
     if found.scheme in ("grpc", "grpcs", "unix"):
         from hipcache.remote import reapi
 

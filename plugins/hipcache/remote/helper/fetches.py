@@ -14,12 +14,10 @@ from hipcache.config import Config, basedir_at
 from hipcache.remote import invocation
 from hipcache.remote.breaker import MEMORY, Breaker
 from hipcache.remote.helper.adoption import Adoption, Searches
-from hipcache.remote.helper.backlog import Behind
-from hipcache.remote.helper.neighbours import Neighbours
-from hipcache.remote.helper.prefetch import Listed, Prefetch, ahead_of_build, of_fault, of_whole
-from hipcache.remote.helper.question import Asked
+from hipcache.remote.helper.commands import Listed, Question
+from hipcache.remote.helper.prefetch import Neighbours, Prefetch, ahead_of_build, of_fault, of_whole
 from hipcache.remote.helper.remotes import Remote
-from hipcache.remote.helper.transfer import Tally
+from hipcache.remote.helper.transfer import Backlog, TransferCounts
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report import statistics
 from hipcache.store import Store
@@ -43,11 +41,11 @@ class _Adopting:
 
     config: Config
     store: Store
-    behind: Behind = field(init=False)
+    behind: Backlog = field(init=False)
     _searches: Searches = field(default_factory=Searches)
 
     def __post_init__(self) -> None:
-        self.behind = Behind(self.store)
+        self.behind = Backlog(self.store)
 
     def adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
         """For a command with these variables."""
@@ -124,7 +122,7 @@ class Fetches:
         counts = {"hits": asked - len(keys), "questions": questions, "answers": answers}
         return {"fetched": bool(served), **counts, "found": found, "from": served, "told": told}
 
-    def _of_keys(self, remote: Remote, keys: list[str], manifests: bool | None) -> Callable[[Progress], Tally]:
+    def _of_keys(self, remote: Remote, keys: list[str], manifests: bool | None) -> Callable[[Progress], TransferCounts]:
         if manifests:
             return lambda progress: remote.open().fetch_manifests(keys, progress)
         behind = None if manifests is None else self._adopting.behind
@@ -154,14 +152,14 @@ class Fetches:
         adoption = self._adopting.adoption(environ, cwd)
         return self._adopting.prefetch(adoption, fetch, self._count, self.note)
 
-    def _window(self, asked: Asked, those: Sequence[Listed], alive: Alive) -> None:
+    def _window(self, asked: Question, those: Sequence[Listed], alive: Alive) -> None:
         def fetch(keys: Sequence[str], manifests: bool) -> tuple[int, str]:
             answer = self.fetch(list(keys), alive, self.account(""), ahead=False, manifests=manifests)
             return answer["hits"], answer["from"]
 
         self._prefetch(asked.environ, asked.cwd, fetch).run(those)
 
-    def whole(self, asked: Asked, alive: Alive) -> bool:
+    def whole(self, asked: Question, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
         adoption = self._adopting.adoption(asked.environ, asked.cwd)
 
@@ -184,7 +182,7 @@ class Fetches:
             began, received = time.monotonic(), remote.received
             chosen: list[Invocation] = []
 
-            def work(progress: Progress, remote: Remote = remote, chosen: list[Invocation] = chosen) -> Tally:
+            def work(progress: Progress, remote: Remote = remote, chosen: list[Invocation] = chosen) -> TransferCounts:
                 one, tally = remote.open().fetch_invocation(key, choose, progress)
                 chosen += [one] if one else []
                 return tally
@@ -200,8 +198,8 @@ class Fetches:
         return False
 
     def _from(
-        self, remote: Remote, work: Callable[[Progress], Tally], alive: Alive, wanted: int, *, ahead: bool
-    ) -> Tally | None:
+        self, remote: Remote, work: Callable[[Progress], TransferCounts], alive: Alive, wanted: int, *, ahead: bool
+    ) -> TransferCounts | None:
         """None where the remote is at fault, which is counted."""
         if remote.breaker.why:
             return None
@@ -246,9 +244,9 @@ class Fetches:
         statistics.record_remote(self.config.dir, counts, self.config.umask)
 
 
-def _beside(work: Callable[[], Tally]) -> Future[Tally]:
+def _beside(work: Callable[[], TransferCounts]) -> Future[TransferCounts]:
     """In a thread of its own, which nobody waits for at the end."""
-    future: Future[Tally] = Future()
+    future: Future[TransferCounts] = Future()
 
     def run() -> None:
         try:

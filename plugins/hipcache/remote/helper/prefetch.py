@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import stat
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.planning import tools
-from hipcache.planning.assembler import WORTH
 from hipcache.remote import invocation
+from hipcache.remote.helper import commands
 from hipcache.remote.helper.adoption import Adoption
-from hipcache.remote.helper.backlog import Behind
+from hipcache.remote.helper.commands import Listed, Question, listed
+from hipcache.remote.helper.transfer import Backlog
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report.outcome import HOST
 from hipcache.store import Store
@@ -31,23 +30,8 @@ from hipcache.values import dataclass, field
 
 # Keys of one question.
 _MOST_KEYS = 4000
-# Words of a compile of HIP; those of the target of AMD's GPUs, and of their assembler.
-_LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
-_GPU = ("amdgcn", "--target=amdgcn")
-_ASSEMBLER = frozenset(["assembler", "-xassembler", "--language=assembler"])
 # Direct records in memory, which may have some 100 kB each.
 _TOGETHER = 64
-_HINT = "name the build's compile_commands.json: CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A command of a build, without hipcache before it, and the directory that it runs in. `parts`: who runs it puts it
-    together of the results that it asks for, and has no use for the whole (see `hipcache_scons/ahead`)."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    parts: bool = False
 
 
 @dataclass
@@ -70,62 +54,6 @@ class Found:
         return f"hipcache: of {compiles} {', '.join(parts)}; {results} of these{whence}"
 
 
-def listed(path: str) -> list[Listed]:
-    """The compiles of HIP in a compilation database (https://clang.llvm.org/docs/JSONCompilationDatabase.html). Raises
-    HipcacheError."""
-    try:
-        # A pipe may never say anything.
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise HipcacheError(f"cannot read '{path}': it is not a file", _HINT)
-            return chosen(json.loads(file.read().decode("utf-8", "surrogateescape")))
-    except OSError as error:
-        raise HipcacheError(f"cannot read '{path}': {error.strerror}", _HINT) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise HipcacheError(f"'{path}' is not a list of compile commands: {error!r}", _HINT) from error
-
-
-def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:
-    """The compiles of HIP among them. Raises ValueError, KeyError, TypeError, AttributeError for what is no entry."""
-    found = dict.fromkeys(_listed(one) for one in entries)
-    return [one for one in found if "-c" in one.argv and not is_plain(one.argv) and _can_be(one)]
-
-
-def is_plain(argv: Sequence[str]) -> bool:
-    """Is it certainly a compile, and certainly not HIP? As `native/launcher.c` has it."""
-    words = argv[1:]
-    return (
-        "-c" in words
-        and not tools.is_hipcc(tools.behind(argv)[0])
-        and not any(word in _LANGUAGE or word.endswith(".hip") or word.startswith("@") for word in words)
-        and not _assembles_for_gpu(words)
-    )
-
-
-def _assembles_for_gpu(words: Sequence[str]) -> bool:
-    """Perhaps (`planning/assembler` knows), and is it worth it?"""
-    return (
-        any(word.startswith(_GPU) for word in words)
-        and any(word in _ASSEMBLER or word.endswith(".s") for word in words)
-        and any(os.path.isfile(word) and os.path.getsize(word) >= WORTH for word in words)
-    )
-
-
-def _can_be(one: Listed) -> bool:
-    """Could these be the words and the directory of a process? JSON has halves of characters, too."""
-    try:
-        return b"\0" not in b"".join(map(os.fsencode, (*one.argv, one.cwd)))
-    except UnicodeError:
-        return False
-
-
-def _listed(entry: dict[str, object]) -> Listed:
-    given = entry.get("arguments")
-    words = [str(word) for word in given] if isinstance(given, list) else shlex.split(str(entry["command"]))
-    argv = invocation.behind_launchers(words)
-    return Listed(argv, os.path.realpath(str(entry["directory"])), entry.get("parts") is True)
-
-
 @dataclass
 class Prefetch:
     """`fetch` puts what a remote has of these keys into the store: how many came, and from which. Where it is told so,
@@ -137,11 +65,11 @@ class Prefetch:
     count: Callable[[Mapping[str, int]], object] = bool
     note: Callable[[Sequence[str], str, str], object] = lambda argv, cwd, remote: None
     clock: Callable[[], float] = time.monotonic
-    behind: Behind | None = None
-    _held: Behind = field(init=False)
+    behind: Backlog | None = None
+    _held: Backlog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._held = self.behind or Behind(self.store)
+        self._held = self.behind or Backlog(self.store)
 
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
@@ -229,3 +157,121 @@ def ahead_of_build(file: str, prefetch: Prefetch) -> dict[str, object]:
 
 def _portions(keys: Sequence[str], most: int) -> Iterator[Sequence[str]]:
     return (keys[start : start + most] for start in range(0, len(keys), most))
+
+
+LIST = "compile_commands.json"
+# Seconds: between two who ask; for a window that another one fetches; after which a window says nothing any more.
+LATELY, PATIENCE, LASTING, TICK = 5.0, 1.0, 60.0, 0.1
+_FIRST, _MOST_WINDOW = 64, 512
+_MOST_BYTES = 64 << 20
+_MOST_LISTS = 16
+
+
+@dataclass
+class Window:
+    """Commands that are on their way, by their place in the list."""
+
+    places: range
+    begun: float
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class _List:
+    """`state`: of the file; `places`: of sources, as the list and as a command may name them."""
+
+    state: tuple[int, ...]
+    entries: list[dict[str, object]]
+    places: dict[str, int]
+    asked: float = float("-inf")
+    windows: list[Window] = field(default_factory=list)
+
+
+@dataclass
+class Neighbours:
+    """Fetches the commands that stand behind one in the list of a build, when compiles ask for one after the other.
+
+    A build tool runs its commands about in the order of their list, and each that asks alone waits for two round trips.
+    So who asks second within LATELY seconds, in a directory with a compile_commands.json, has a window of commands
+    fetched, from its own one on, in the same two round trips; the next window is twice as large. One that asks for a
+    command of a window that is on its way waits for that. A build of one file asks once: nothing is fetched for it.
+
+    Commands that begin together ask in any order. So a window ends where another one begins: else who asks with the
+    place before that one's would have all of it fetched once more, at the same time.
+
+    `fetch` has commands fetched for who has asked.
+    """
+
+    fetch: Callable[[Question, Sequence[Listed], Callable[[], object]], object]
+    clock: Callable[[], float] = time.monotonic
+    _lists: dict[str, _List] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def come(self, asked: Question, alive: Callable[[], object]) -> bool:
+        """Has the command come with others, or been looked for with them? Raises nothing but what `alive` does."""
+        window, mine = self._window(asked)
+        if window is None:
+            return False
+        if mine:
+            try:
+                entries = self._lists[asked.cwd].entries
+                self.fetch(asked, commands.chosen(entries[place] for place in window.places), alive)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                pass  # no list of commands
+            finally:
+                window.done.set()
+        end = self.clock() + PATIENCE
+        while not window.done.wait(TICK) and self.clock() < end:
+            alive()
+        return window.done.is_set()
+
+    def _window(self, asked: Question) -> tuple[Window | None, bool]:
+        """That the command is in, and whether it is to be fetched by who asks."""
+        with self._lock:
+            known = self._known(asked.cwd)
+            place = _place(known, asked) if known else None
+            if known is None or place is None:
+                return None, False
+            known.windows = [one for one in known.windows if self.clock() - one.begun < LASTING]
+            for window in known.windows:
+                if place in window.places:
+                    return window, False
+            lately, known.asked = self.clock() - known.asked < LATELY, self.clock()
+            if not lately:
+                return None, False
+            size = min(_FIRST << sum(len(one.places) >= _FIRST for one in known.windows), _MOST_WINDOW)
+            behind = (one.places.start for one in known.windows if one.places.start > place)
+            end = min(place + size, len(known.entries), *behind)
+            known.windows.append(Window(range(place, end), self.clock()))
+            return known.windows[-1], True
+
+    def _known(self, directory: str) -> _List | None:
+        path = os.path.join(directory, LIST)
+        try:
+            found = os.stat(path)
+            state = found.st_ino, found.st_size, found.st_mtime_ns
+            known = self._lists.get(directory)
+            if known is None or known.state != state:
+                known = self._read(path, directory, state)
+                while len(self._lists) >= _MOST_LISTS:
+                    del self._lists[next(iter(self._lists))]
+                self._lists[directory] = known
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+        return known
+
+    @staticmethod
+    def _read(path: str, directory: str, state: tuple[int, ...]) -> _List:
+        if state[1] > _MOST_BYTES:
+            return _List(state, [], {})
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            entries = json.load(file)
+        places: dict[str, int] = {}
+        for place, entry in enumerate(entries):
+            places.setdefault(os.path.join(directory, str(entry["file"])), place)
+        return _List(state, entries, places)
+
+
+def _place(known: _List, asked: Question) -> int | None:
+    named = (os.path.join(asked.cwd, word) for word in asked.argv[1:] if not word.startswith("-"))
+    return next((known.places[path] for path in named if path in known.places), None)

@@ -27,10 +27,10 @@ from hipcache import features
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import sockets
-from hipcache.remote.helper import question
+from hipcache.remote.helper import commands
+from hipcache.remote.helper.commands import Question
 from hipcache.remote.helper.connection import Begun
 from hipcache.remote.helper.fetches import TICK, Fetches
-from hipcache.remote.helper.question import Asked
 from hipcache.remote.helper.remotes import Remote, open_remotes
 from hipcache.remote.helper.upload import Uploads
 from hipcache.remote.sockets import place_of
@@ -128,7 +128,7 @@ class Helper:
         with connection, suppress(OSError, ValueError), connection.makefile("rb") as requests:
             connection.settimeout(5.0)
             line = requests.readline(_MOST_REQUEST)
-            asked = question.read(line, requests) if line.startswith((question.ASK, question.AHEAD)) else None
+            asked = commands.read_question(line, requests) if line.startswith((commands.ASK, commands.AHEAD)) else None
             request: dict[str, Any] = json.loads(line) if asked is None else {"op": "ask"}
             self.note_use()
 
@@ -140,7 +140,7 @@ class Helper:
             if asked and asked.ahead:
                 connection.sendall(self._ahead(asked, say))
             elif asked:
-                connection.sendall(question.YES if self.fetches.whole(asked, say) else question.NO)
+                connection.sendall(commands.YES if self.fetches.whole(asked, say) else commands.NO)
             elif request["op"] == "fetch":
                 build = self.fetches.account(str(request.get("build", "")))
                 keys = [str(key) for key in request["keys"]]
@@ -170,17 +170,17 @@ class Helper:
     def _executors(self) -> Any:
         with self._lock:
             if self._executions is None:
-                self._executions = next(features.modules("EXECUTIONS")).Executions(self.config)
+                self._executions = next(features.modules("EXECUTIONS")).ExecutionService(self.config)
             return self._executions
 
-    def _ahead(self, asked: Asked, alive: Callable[[], object]) -> bytes:
+    def _ahead(self, asked: Question, alive: Callable[[], object]) -> bytes:
         if not self.config.prefetch:
-            return question.NO
+            return commands.NO
         file = os.path.join(asked.cwd, asked.argv[0])
         answer = self.fetches.ahead(file, os.path.dirname(file), asked.environ, alive, self.fetches.account(""))
         if answer.get("wrong") or answer["told"]:
-            return question.NO
-        return question.YES + f"{answer['text']}\n".encode("utf-8", "surrogateescape")
+            return commands.NO
+        return commands.YES + f"{answer['text']}\n".encode("utf-8", "surrogateescape")
 
 
 def _link(path: str, place: str) -> None:

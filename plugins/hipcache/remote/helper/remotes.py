@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import address, needs
+from hipcache.remote import address
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import Envelope, action_of, pack
 from hipcache.remote.helper.connection import connect
-from hipcache.remote.helper.transfer import Tally, Transfer
+from hipcache.remote.helper.transfer import Transfer, TransferCounts
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 from hipcache.values import dataclass
@@ -61,7 +61,7 @@ class Remote:
     def failed_upload(self, error: BaseException) -> str:
         return f"remote '{self.address.name}': {_words(error)}"
 
-    def judge(self, tally: Tally) -> None:
+    def judge(self, tally: TransferCounts) -> None:
         """One that gives nothing but garbage is not asked any more."""
         self._damaged = 0 if tally.hits else self._damaged + tally.errors
         if self._damaged >= _MOST_DAMAGED:
@@ -112,7 +112,7 @@ def examine(
         if found.writes and sends:
             yield from _examine_sending(name, backend, reads=found.reads, clock=clock)
     except ImportError as error:
-        yield False, f"{name} needs {error.name}", needs.INSTALL
+        yield False, f"{name} needs {error.name}", address.install()
     except RemoteError as error:
         yield False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 

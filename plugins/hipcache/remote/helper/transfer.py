@@ -8,29 +8,186 @@ ours. What is damaged, too large or of an unknown kind is as absent, and counted
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from hipcache.cache import exchange
+from hipcache.cache import entries, exchange
+from hipcache.cache.entries import Entry
 from hipcache.errors import StoreError
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
-from hipcache.remote.helper.arrivals import Keeping
-from hipcache.remote.helper.backlog import Behind
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.remote.queue import Item
 from hipcache.store import Store
 from hipcache.store.seal import Seal
 from hipcache.values import dataclass, field, replace
 
+# Seconds; bytes that a backlog holds at most.
+_LATER = 2.0
+MOST_HELD = 64 << 20
+
+
+@dataclass
+class Backlog:
+    """What came with whole compiles and serves none of them: their manifests, and direct records as contents.
+
+    A compile needs its direct record where it looks for that, and the contents that the record names. To write the rest
+    takes about as long, on the processors that the hits of the build need. So it is written `later` seconds after, and
+    the helper has it in memory until then. What a helper that was killed has not written is asked for again.
+    """
+
+    store: Store
+    later: float = _LATER
+    _records: dict[str, bytes] = field(default_factory=dict)
+    _contents: dict[str, bytes] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _is_waiting: bool = False
+
+    def keep(self, records: Mapping[str, bytes], contents: Mapping[str, bytes]) -> None:
+        with self._lock:
+            self._records |= records
+            self._contents |= contents
+            held = sum(map(len, (*self._records.values(), *self._contents.values())))
+            starts = 0 < held <= MOST_HELD and not self._is_waiting
+            self._is_waiting = self._is_waiting or starts
+        if held > MOST_HELD:
+            self.write()
+        if starts:
+            threading.Thread(target=self._run, daemon=True).start()
+
+    def record(self, key: str) -> bytes | None:
+        with self._lock:
+            held = self._records.get(key)
+        return self.store.get_action(key) if held is None else held
+
+    def content(self, name: str) -> bytes | None:
+        with self._lock:
+            held = self._contents.get(name)
+        return self.store.get_blob(name) if held is None else held
+
+    def size(self, name: str) -> int | None:
+        """Of a content."""
+        with self._lock:
+            held = self._contents.get(name)
+        return self.store.blob_size(name) if held is None else len(held)
+
+    def write(self) -> None:
+        """Put all into the store, contents first. A record that has come there meanwhile is newer: a compile has added
+        to it. A full disk is no fault."""
+        with self._writing:
+            with self._lock:
+                records, contents = dict(self._records), dict(self._contents)
+            with suppress(StoreError):
+                self.store.put_blobs(contents.values())
+                self.store.put_actions({key: records[key] for key in records if self.store.get_action(key) is None})
+            with self._lock:
+                # What has come meanwhile is still to be written.
+                self._records = {key: one for key, one in self._records.items() if records.get(key) is not one}
+                self._contents = {name: one for name, one in self._contents.items() if name not in contents}
+
+    def _run(self) -> None:
+        try:
+            while True:
+                time.sleep(self.later)
+                self.write()
+                with self._lock:
+                    self._is_waiting = bool(self._records or self._contents)
+                    if not self._is_waiting:
+                        return
+        except BaseException:
+            with self._lock:
+                self._is_waiting = False  # what is held is written with what comes next, or at the helper's end
+            raise
+
+
+@dataclass
+class Arrivals:
+    """`contents`: what came, by our digests; `behind`: who writes later what no compile needs. `useless`: how many
+    records were of no known kind. A full disk is no fault: what could not be written is as absent."""
+
+    store: Store
+    contents: Mapping[str, bytes]
+    behind: Backlog | None = None
+    useless: int = 0
+    _stripped: dict[str, bytes] = field(default_factory=dict)
+
+    def keep(self, those: Sequence[Envelope]) -> list[str]:
+        """The keys of the records that are in the store now and say something new."""
+        passes = {one.key: self._passes(one.record) for one in those if exchange.is_pass(one.record)}
+        others = {one.key: invocation.outputs(one.record) for one in those if one.key not in passes}
+        self.useless += sum(named is None for named in others.values())
+        later = self._later(those) if self.behind else {}
+        self._put(name for named in others.values() for name in named or () if name not in later)
+        self._put(name for found in passes.values() for entry in found for name in exchange.needs(entry))
+        records, manifests = dict[str, bytes](), dict[str, bytes]()
+        for one in those:
+            named = others.get(one.key)
+            if named is not None and self._are_there(name for name in named if name not in later):
+                kept = manifests if self.behind and invocation.is_manifest(one.record) else records
+                kept[one.key] = one.record
+            elif one.key in passes:
+                records |= self._merged(one.key, passes[one.key])
+        if self.behind:
+            self.behind.keep(manifests, later)
+        with suppress(StoreError):
+            self.store.put_actions(records)
+            return [*records, *manifests]
+        return list(manifests)
+
+    def keep_contents(self, names: Iterable[str]) -> bool:
+        """Are all of them in the store now?"""
+        wanted = list(dict.fromkeys(names))
+        self._put(wanted)
+        return self._are_there(wanted)
+
+    def _later(self, those: Sequence[Envelope]) -> dict[str, bytes]:
+        """The direct records of manifests, which are put elsewhere for the compiles themselves."""
+        manifests = [invocation.unpack(one.record) for one in those if invocation.is_manifest(one.record)]
+        names = {known.record for manifest in manifests for known in manifest.invocations}
+        needed = {name for manifest in manifests for known in manifest.invocations for name in known.needs}
+        return {name: self.contents[name] for name in names - needed if name in self.contents}
+
+    def _put(self, names: Iterable[str]) -> None:
+        come = [self._stripped.get(name) or self.contents.get(name) for name in dict.fromkeys(names)]
+        with suppress(StoreError):
+            self.store.put_blobs(content for content in come if content is not None)
+
+    def _are_there(self, names: Iterable[str]) -> bool:
+        with suppress(ValueError):  # one of them is no digest
+            return all(map(self.store.has_blob, names))
+        return False
+
+    def _passes(self, record: bytes) -> list[Entry]:
+        """Its entries, with read sets as they are kept here, of which nothing is written yet."""
+        return exchange.moved(exchange.passes(record), self._read_set, self._strip)
+
+    def _read_set(self, name: str) -> bytes | None:
+        return self.contents.get(name) or self.store.get_blob(name)
+
+    def _strip(self, packed: bytes) -> str:
+        name = exchange.hash_of(packed)
+        self._stripped[name] = packed
+        return name
+
+    def _merged(self, key: str, found: Sequence[Entry]) -> dict[str, bytes]:
+        """The record with those of them whose contents are there; nothing where it is the one that was there."""
+        whole = [entry for entry in found if self._are_there(exchange.needs(entry))]
+        old = entries.unpack(self.store.get_action(key)) if whole else []
+        new = exchange.merged(whole, old)
+        return {key: exchange.pack(new)} if new != old else {}
+
+
 # Bytes that one fetch, and one batch of an upload, hold in memory.
 MOST_AT_ONCE = 512 << 20
 
 
 @dataclass
-class Tally:
+class TransferCounts:
     """What a transfer came to. `hits`: results that were asked for and are in the local store now; `errors`: what was
     damaged or refused; `received`, `sent`: bytes; `uploads`: results."""
 
@@ -54,9 +211,9 @@ class Transfer:
     compilers: Callable[[Sequence[str]], object] = bool
     _damaged: set[Blob] = field(default_factory=set)
 
-    def fetch(self, keys: Sequence[str], progress: Progress, later: Behind | None = None) -> Tally:
+    def fetch(self, keys: Sequence[str], progress: Progress, later: Backlog | None = None) -> TransferCounts:
         """`later`: who takes what is not written at once. Raises RemoteError."""
-        tally = Tally()
+        tally = TransferCounts()
         asked = self._results(keys, tally, progress)
         self._read_compilers(asked.values())
         following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
@@ -66,16 +223,16 @@ class Transfer:
             contents = self._contents(asked.values(), {}, tally, progress)
             more = others.result()
         contents = self._contents(more.values(), contents, tally, progress)
-        keeping = Keeping(self.store, contents, later)
+        keeping = Arrivals(self.store, contents, later)
         tally.found += keeping.keep([*more.values(), *asked.values()])
         tally.errors += keeping.useless
         tally.hits = sum(key in asked for key in tally.found)
         tally.misses = len(keys) - tally.hits
         return tally
 
-    def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> Tally:
+    def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> TransferCounts:
         """Invocation manifests without their contents, in one round trip. Raises RemoteError."""
-        tally = Tally()
+        tally = TransferCounts()
         found = {one.key: one.record for one in self._results(keys, tally, progress).values()}
         named = {key: record for key, record in found.items() if invocation.is_manifest(record)}
         with suppress(StoreError):
@@ -86,17 +243,17 @@ class Transfer:
 
     def fetch_invocation(
         self, key: str, choose: Callable[[Manifest], Invocation | None], progress: Progress
-    ) -> tuple[Invocation | None, Tally]:
+    ) -> tuple[Invocation | None, TransferCounts]:
         """The whole compile that is chosen of the manifest under that key, and its contents in the local store: in two
         round trips. Raises RemoteError."""
-        tally = Tally(misses=1)
+        tally = TransferCounts(misses=1)
         asked = self._results([key], tally, progress).get(key)
         known = choose(invocation.unpack(asked.record)) if asked else None
         if not (asked and known):
             return None, tally
         self.compilers(known.tools)
         contents = self._contents([asked], {}, tally, progress, known.contents)
-        if not Keeping(self.store, contents).keep_contents(known.contents):
+        if not Arrivals(self.store, contents).keep_contents(known.contents):
             return None, tally
         tally.hits, tally.misses = 1, 0
         return known, tally
@@ -107,7 +264,7 @@ class Transfer:
         for known in next(manifests, Manifest()).invocations[:1]:
             self.compilers(known.tools)
 
-    def _results(self, keys: Sequence[str], tally: Tally, progress: Progress) -> dict[str, Envelope]:
+    def _results(self, keys: Sequence[str], tally: TransferCounts, progress: Progress) -> dict[str, Envelope]:
         actions = {envelope.action_of(key, self.seal): key for key in keys}
         found = {}
         for action, raw in self.backend.results(list(actions), progress).items() if actions else ():
@@ -122,7 +279,7 @@ class Transfer:
         self,
         those: Iterable[Envelope],
         known: Mapping[str, bytes],
-        tally: Tally,
+        tally: TransferCounts,
         progress: Progress,
         names: Sequence[str] | None = None,
     ) -> dict[str, bytes]:
@@ -150,9 +307,9 @@ class Transfer:
 
     # To the remote
 
-    def upload(self, items: Sequence[Item], progress: Progress) -> Tally:
+    def upload(self, items: Sequence[Item], progress: Progress) -> TransferCounts:
         """Raises RemoteError; then nothing of it may be taken for uploaded."""
-        tally = Tally()
+        tally = TransferCounts()
         parcel = _Parcel(self.store)
         following = {key: item.next for item in items for key in item.keys}
         theirs = self._there([key for key in following if parcel.is_list(key)], progress)
@@ -199,7 +356,7 @@ class Transfer:
         return []
 
     def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
-        return self._results(keys, Tally(), progress)
+        return self._results(keys, TransferCounts(), progress)
 
 
 @dataclass

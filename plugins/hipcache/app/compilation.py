@@ -1,0 +1,136 @@
+"""A command that is ours: its compiles are made, told, counted and remembered, and compared with fresh ones if it is
+their turn (HIPCACHE_VERIFY)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hipcache import config as settings
+from hipcache import features
+from hipcache.app import fallback, front, kinds
+from hipcache.app.ending import Interrupted, become, become_again, die, take_signals
+from hipcache.app.fallback import Call
+from hipcache.clang.command import Command
+from hipcache.engine import Engine, open_engine
+from hipcache.errors import CompilerFails, HipcacheError
+from hipcache.report import conditions, notices, telling
+from hipcache.report.outcome import HIT
+
+if TYPE_CHECKING:
+    from hipcache.app.account import Compiled
+    from hipcache.direct.provenance import Indirect, Provenance
+
+
+def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
+    """Make the compiles of a command that is ours: they end well, or as `fallback` has it. `commands`: as of
+    `kinds.read`. Gives the exit status; does not return if the user's command takes this process over."""
+    engine: Engine | None = None
+    config = call.config
+    try:
+        take_signals()
+        notices.tell(conditions.under(config), call.environ)
+        engine = open_engine(config, call.environ, racy=racy)
+        commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
+        columns = telling.columns(call.environ)
+        done, provenance = front.make_each(engine, commands, columns)
+    except (Exception, Interrupted) as error:
+        if engine is not None:
+            engine.runner.kill()
+        if isinstance(error, Interrupted):
+            raise
+        return fallback.after(error, call, commands)
+    _tell(call, commands, done)
+    # Who wants nothing of the store, or leaves it as it is, is served by the engine.
+    if not (config.readonly or config.recache):
+        _remember(engine, provenance, done, call, terminal=columns is not None)
+    return _verify(engine, commands, done, call)
+
+
+def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> None:
+    """Say what the passes said, and count. If nobody reads it, or the disk is full, the compiler knows how it ends
+    then."""
+    try:
+        if said := b"".join(one.said for one in done):
+            telling.say(said)
+    except (OSError, ValueError):
+        become_again(call.argv, [one.record.object for one in done])
+    for command, one in zip(commands, done, strict=True):
+        telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
+
+
+def _remember(
+    engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
+) -> None:
+    """Everything is written and counted: store the direct record, or say why not; and pack what was stored."""
+    try:
+        why = _recorded(engine, provenance, done, call, terminal=terminal)
+        for one in done:
+            telling.indirect(call.config, one.record, why)
+        engine.store.pack()
+    except Exception as error:  # the compile is done, so no error here may fail it
+        telling.log_fault(call.config, error)
+
+
+def _recorded(
+    engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
+) -> str:
+    """Gives in words why there is no record."""
+    if provenance is None:
+        return ""
+    from hipcache.direct.provenance import Indirect
+    from hipcache.direct.remember import remember
+    from hipcache.report.history import History
+
+    if isinstance(provenance, Indirect):
+        return provenance.why
+
+    return remember(
+        engine,
+        call.argv,
+        call.cwd,
+        call.environ,
+        provenance,
+        messages=b"".join(one.said for one in done),
+        terminal=terminal,
+        ended=[one.outcome for one in done],
+        history=[History.name(one.record) for one in done],
+        settings=settings.watched_paths(call.config, call.environ),
+        system=call.config.system_paths,
+    )
+
+
+def _verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:
+    """If all was a hit and it is this compile's turn, compare it with what the compiler makes."""
+    is_hit = all(one.outcome.outcome == HIT for one in done)
+    return _compare(engine, commands, call) if call.config.verify and is_hit and call.config.is_drawn() else 0
+
+
+def _compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
+    """Compare what was served with what the compiler makes. The outputs are there, whatever happens here."""
+    try:
+        take_signals()
+        for check in features.modules("HIT_CHECK"):
+            check.compare(engine, commands, call.argv, call.cwd, call.config)
+    except Interrupted as interrupted:
+        engine.runner.kill()
+        die(interrupted.number)
+    except CompilerFails:
+        print("hipcache: the store has an object for this command, but the compiler fails:", file=sys.stderr)
+        become(call.argv)
+    except Exception as error:
+        telling.log_fault(call.config, error)
+    return 0
+
+
+def compare_served(call: Call) -> int:
+    """The same for a command that was just a direct hit."""
+    try:
+        engine = open_engine(call.config, call.environ)
+        commands = kinds.read(tuple(call.argv), call.cwd, call.environ, call.config)
+        commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
+    except HipcacheError as error:
+        telling.log(call.config, f"not compared: {error}")
+        return 0
+    return _compare(engine, commands, call)

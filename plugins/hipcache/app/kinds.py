@@ -1,0 +1,106 @@
+"""The kinds of commands: how each is parsed, and which planner makes its graph.
+
+A kind is a line here, or of a feature's door, and a module with a function `plan`. Modules are imported on demand,
+because the launcher starts one process per command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from hipcache import features
+from hipcache.clang import tools
+from hipcache.clang.command import Command, parse_each
+from hipcache.config import Config
+from hipcache.errors import PassThrough
+from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from hipcache.engine import Engine
+    from hipcache.planners import Planner
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`module`: the planner's; `claims`: is a command of this kind? `script`: may a script in the compiler's place
+    start the compiler? Otherwise the planner refuses scripts.
+
+    A kind of a feature is all that has to do with one program, by its name: `parser`: the module whose `read` parses
+    its command, as `read` below; `install`: how to get the program, in words."""
+
+    module: str
+    claims: Callable[[Command], bool] = lambda command: True
+    script: bool = False
+    program: str = ""
+    parser: str = ""
+    install: str = ""
+
+    @property
+    def planner(self) -> Planner:
+        planner: Planner = import_module(self.module).plan
+        return planner
+
+
+# A command is of the first kind that claims it.
+KINDS = (
+    Kind("hipcache.planners.assembler", lambda command: command.assembles),
+    Kind("hipcache.planners.object", script=True),
+)
+
+
+def of(command: Command) -> Kind:
+    """Raises PassThrough for a link without the feature that plans it."""
+    kind = of_program(command.compiler)
+    if kind:
+        return kind
+    if command.makes_program or command.links:
+        return _of_link("program" if command.makes_program else "link")
+    return next(kind for kind in KINDS if kind.claims(command))
+
+
+def _of_link(name: str) -> Kind:
+    for modules in features.added("PLANNERS"):
+        return Kind(modules[name])
+    raise PassThrough("link")
+
+
+def of_features() -> list[Kind]:
+    return [kind for kinds in features.added("kinds") for kind in kinds()]
+
+
+def of_program(program: str) -> Kind | None:
+    """The feature's kind for that program's commands."""
+    if tools.is_clang(program):
+        return None
+    return next((kind for kind in of_features() if kind.program == os.path.basename(program)), None)
+
+
+def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Config) -> tuple[Command, ...]:
+    """The commands that the user's `argv` stands for, one for each source; none if a program in the compiler's place
+    (hipcc) must be asked for them (`unwrapped`). Raises PassThrough, Refused, OSError."""
+    words = tools.behind(argv)
+    if tools.is_hipcc(words[0]):
+        from hipcache.clang import wrapper
+
+        wrapper.check(words, environ)
+        return ()
+    kind = of_program(words[0])
+    if kind:
+        found: tuple[Command, ...] = import_module(kind.parser).read(words, cwd, argv, config)
+        return found
+    return parse_each(words, cwd, environ, typed=argv)
+
+
+def unwrapped(
+    engine: Engine, commands: tuple[Command, ...], argv: Sequence[str], cwd: str
+) -> tuple[tuple[Command, ...], Engine]:
+    """The commands themselves, or, if there are none, those that hipcc runs for `argv`, and the engine with the
+    environment for them. Raises PassThrough, StoreError."""
+    if commands:
+        return commands, engine
+    from hipcache.clang import wrapper
+
+    return wrapper.unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))

@@ -1,0 +1,228 @@
+"""A graph: the actions of one command, the outputs that the user gets, and what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from hipcache.build.action import Action, ActionOutput, Bound, End, File
+from hipcache.errors import FailedInTurn, PassThrough
+from hipcache.values import dataclass
+
+# The plan's order, where it matters: which actions wait for one that may fail, and which a failure cancels.
+
+# From the actions to run: the one that those behind it must wait for, or None.
+Gate = Callable[[Sequence[Bound]], "Bound | None"]
+
+
+class Turns:
+    """The actions to run. `failed`: the failure with the earliest turn; nothing behind it is wanted."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.failed: FailedInTurn | None = None
+        self._failed_turn: int | None = None
+        self._gate: Gate | None = gate
+        self._first: Action | None = None
+        self._waiting: list[Bound] = []
+
+    def add(self, bound: Bound) -> None:
+        self._waiting.append(bound)
+
+    def take(self) -> list[Bound]:
+        """The actions that may begin now."""
+        if self._gate and self._waiting:
+            found, self._gate = self._gate(self._waiting), None
+            self._first = found.action if found else None
+        first, waiting = self._first, self._waiting
+        self._waiting = [one for one in waiting if first and one.action.turn > first.turn]
+        return [one for one in waiting if not first or one.action.turn <= first.turn]
+
+    def end(self, action: Action) -> None:
+        if self._first and self._first.id == action.id:
+            self._first = None
+
+    def fail(self, action: Action, failed: FailedInTurn) -> None:
+        if self._failed_turn is None or action.turn < self._failed_turn:
+            self.failed, self._failed_turn = failed, action.turn
+            self._waiting = [one for one in self._waiting if self.is_wanted(one.action)]
+
+    def is_wanted(self, action: Action) -> bool:
+        return self._failed_turn is None or action.turn < self._failed_turn
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Write `output` to the absolute `path`. `through_links`: write into an existing file, also through a symbolic
+    link? An output that the action did not write is skipped."""
+
+    path: str
+    output: ActionOutput
+    executable: bool = False
+    through_links: bool = False
+
+
+# Alternative passes: the first one that has ended represents them.
+Slot = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DependencyRule:
+    """A dependency file at the absolute `path`: what the passes of `slots` read, in that order. `targets` are quoted;
+    `everything`: with system headers; `phony`: -MP; `clang`: the major version that it is to look like."""
+
+    path: str
+    targets: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    everything: bool
+    phony: bool
+    clang: int
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part that is counted and explained: as `label` in messages, and under `names` in the statistics. `action`:
+    its last one; `passes` over the source, if there are any; `makers`: those that make the code of what the passes
+    give (one that is found suffices). `backend`: does it have a back end? `inputs`: what it is made from, as `explain`
+    shows it (empty: as in the key)."""
+
+    action: str
+    label: str
+    names: tuple[str, ...]
+    backend: bool = False
+    passes: tuple[str, ...] = ()
+    makers: tuple[str, ...] = ()
+    inputs: tuple[tuple[str, str], ...] = ()
+
+
+def _nothing(end: End) -> Iterable[Action]:
+    return ()
+
+
+def _no_gate(missing: Sequence[Bound]) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """`path`: absolute, of the object or program that the history names it by; `messages`: what the driver said before
+    any action. `grow`: the actions that follow from how one has ended. `printed`: whose texts the user reads, in this
+    order (none: all actions'). `gate`: see `turns`."""
+
+    actions: tuple[Action, ...]
+    deliveries: tuple[Delivery, ...]
+    units: tuple[Unit, ...]
+    path: str
+    messages: str = ""
+    grow: Callable[[End], Iterable[Action]] = _nothing
+    printed: tuple[Slot, ...] = ()
+    rules: tuple[DependencyRule, ...] = ()
+    gate: Gate = _no_gate
+
+    def said(self, ends: Mapping[str, End]) -> str:
+        """The messages for the user, from the actions that have ended."""
+        slots = self.printed or tuple((one.id,) for one in self.actions)
+        return self.messages + "".join(end.result.text for end in map(partial(ended, ends), slots) if end)
+
+    def read(self, ends: Mapping[str, End]) -> tuple[str, ...]:
+        """All files that the passes read."""
+        known = [end for end in map(partial(ended, ends), self.printed) if end]
+        return tuple(dict.fromkeys(file.path for end in known for file in end.result.files))
+
+
+def ended(ends: Mapping[str, End], slot: Slot) -> End | None:
+    """The end of the pass that represents the slot."""
+    return next((ends[id] for id in slot if id in ends and not ends[id].missing), None)
+
+
+# The progress of a graph: which actions have ended, can begin, or must run again.
+
+# One action may run again so often for lost content. Beyond that, something deletes all stored content.
+_TRIES = 5
+
+
+class Progress:
+    """`ends`: how the finished actions ended."""
+
+    def __init__(self, graph: Graph, ends: dict[str, End]) -> None:
+        self.ends = ends
+        self._again: dict[str, int] = {}  # whose results were lost, and how often
+        self._grow = graph.grow
+        self._is_wanted: Callable[[Action], bool] = lambda action: True
+        self._actions: dict[str, Action] = {}
+        self._waiting: dict[str, Action] = {}
+        self._asleep: dict[str, Action] = {}
+        assert len({one.id for one in graph.actions}) == len(graph.actions), "two actions of one name"
+        self._add(graph.actions)
+
+    def _add(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if action.id not in self._actions and self._is_wanted(action):
+                self._actions[action.id] = action
+                (self._asleep if action.on_demand else self._waiting)[action.id] = action
+
+    @property
+    def unfinished(self) -> bool:
+        return any(name not in self.ends and name not in self._asleep for name in self._actions)
+
+    def _is_ready(self, action: Action) -> bool:
+        return self.ends.keys() >= action.needs - self._asleep.keys()
+
+    def take_ready(self) -> list[Bound]:
+        """The actions that have all their inputs, each with its key. Raises PassThrough if an input cannot be read."""
+        ready = list(filter(self._is_ready, self._waiting.values()))
+        for action in ready:
+            del self._waiting[action.id]
+        return [Bound(one, one.key(self._digests(one)), again=one.id in self._again) for one in ready]
+
+    def _digests(self, action: Action) -> dict[str, str]:
+        """The digests of the inputs that its key contains."""
+        digests = {}
+        for name in action.keyed:
+            source = dict(action.inputs)[name]
+            assert not isinstance(source, File), "the planner has read it by now"
+            try:
+                digests[name] = (
+                    self.ends[source.action].hash(source.name) if isinstance(source, ActionOutput) else source.hash
+                )
+            except OSError as error:
+                raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+        return digests
+
+    def needed(self, action: Action) -> dict[str, End]:
+        """The ends of the actions that it needs, except on-demand actions that nobody has asked for yet."""
+        return {name: self.ends[name] for name in action.needs if name in self.ends}
+
+    @property
+    def has_ready(self) -> bool:
+        return any(map(self._is_ready, self._waiting.values()))
+
+    def drop(self, is_wanted: Callable[[Action], bool]) -> None:
+        """Drop the actions that are not wanted."""
+        self._is_wanted = is_wanted
+        for all_of_them in (self._actions, self._waiting, self._asleep):
+            for action in [one for one in all_of_them.values() if not is_wanted(one)]:
+                del all_of_them[action.id]
+
+    def is_read(self, name: str) -> bool:
+        """Is there an unfinished action that reads outputs of that one?"""
+        left = (one for one in self._actions.values() if one.id not in self.ends and one.id not in self._asleep)
+        return any(name in one.needs for one in left)
+
+    def finish(self, end: End) -> None:
+        self.ends[end.bound.action.id] = end
+        self._add(self._grow(end))
+
+    def reopen(self, lost: set[str], waiting: Action | None = None) -> None:
+        """Run the `lost` actions again (or for the first time, if they are on demand), and then the one that is
+        `waiting` for them."""
+        for name in lost:
+            if name in self._asleep:
+                self._waiting[name] = self._asleep.pop(name)
+                continue
+            self._again[name] = self._again.get(name, 0) + 1
+            if self._again[name] == _TRIES:
+                raise PassThrough("store", "its entries are damaged repeatedly")
+            if self.ends.pop(name, None):
+                self._waiting[name] = self._actions[name]
+        if waiting:
+            self._waiting[waiting.id] = waiting

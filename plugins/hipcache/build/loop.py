@@ -1,0 +1,184 @@
+"""The one loop that builds a graph: it runs the actions that no cache has, and delivers the outputs.
+
+No action waits for one that it does not need. The first failure ends the rest. If stored content turns out to be lost
+or damaged, only the action that made it runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from hipcache.build import (
+    Action,
+    ActionOutput,
+    Bound,
+    Cache,
+    End,
+    File,
+    Graph,
+    Held,
+    Inputs,
+    Literal,
+    Lost,
+    Progress,
+    Ran,
+    Step,
+    Turns,
+)
+from hipcache.build.delivery import deliver
+from hipcache.build.results import Pending, ResultCache
+from hipcache.build.storage import ContentStore, SingleFlight
+from hipcache.errors import FailedInTurn, PassThrough
+from hipcache.processes.pool import Pool
+from hipcache.values import dataclass
+
+
+class Executor(Protocol):
+    """Runs one kind of work. It is told the inputs as contents, and the outputs by name: one that runs elsewhere sends
+    the first there and fetches the second."""
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        """Raises JobFailed, PassThrough, StoreError, Lost."""
+        ...
+
+
+class InProcess:
+    """Runs a step of this program."""
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        work = bound.action.work
+        assert isinstance(work, Step)
+        return work.run(inputs)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The inputs of an action, wherever their contents are. `ends`: of the actions that it needs, but for those that
+    nobody has asked for yet."""
+
+    action: Action
+    ends: Mapping[str, End]
+    contents: ContentStore
+
+    def of(self, name: str) -> Held:
+        source = dict(self.action.inputs)[name]
+        if isinstance(source, File):
+            return Held(path=Path(source.path))
+        if isinstance(source, Literal):
+            return Held(content=source.content())
+        end = self.ends.get(source.action)
+        if end and source.name in end.held:
+            return end.held[source.name]
+        content = self.contents.read(end.result.outputs[source.name].hash) if end and self._is_stored(source) else None
+        if content is None:
+            raise Lost({source.action})
+        return Held(content=content)
+
+    def _is_stored(self, source: ActionOutput) -> bool:
+        return source.name in self.ends[source.action].result.outputs
+
+    def said(self, name: str) -> str:
+        end = self._end(name)
+        return end.result.text if end else ""
+
+    def seconds(self, name: str) -> float:
+        end = self._end(name)
+        return end.result.seconds if end else 0.0
+
+    def _end(self, name: str) -> End | None:
+        source = dict(self.action.inputs)[name]
+        return self.ends.get(source.action) if isinstance(source, ActionOutput) else None
+
+
+@dataclass(frozen=True)
+class World:
+    """`executors` by the type of the work; `begin` a turn in this thread, `stop` what runs for those behind one.
+    `adopt`: take over the result of a pass before an edit that changes nothing in it."""
+
+    cache: ResultCache
+    contents: ContentStore
+    flight: SingleFlight
+    executors: Mapping[type, Executor]
+    begin: Callable[[int], None]
+    stop: Callable[[int], None]
+    adopt: Callable[[Bound], bool] = lambda _: False
+
+    def run(self, bound: Bound, inputs: Contents) -> Ran:
+        return self.executors[type(bound.action.work)].run(bound, inputs)
+
+
+def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dict[str, End]:
+    """Build the graph and write its outputs; return how each action ended. `ends` is filled as actions end, so that the
+    caller can see the progress after a failure. Raises JobFailed, PassThrough, StoreError."""
+    progress, turns = Progress(graph, ends if ends is not None else {}), Turns(graph.gate)
+    with Pending(world.cache) as pending, Pool[Action, End](stop=partial(world.stop, -1)) as pool:
+        while True:
+            while progress.unfinished:
+                # 2. Key each action that has all its inputs; 3. look up all of them at once.
+                for end in _look_up(progress.take_ready(), world):
+                    if end.is_to_run:
+                        turns.add(end.bound)
+                    else:
+                        progress.finish(end)
+                if progress.unfinished and not progress.has_ready:  # 4. Run the misses in parallel.
+                    for bound in turns.take():
+                        inputs = Contents(bound.action, progress.needed(bound.action), world.contents)
+                        pool.submit(bound.action, partial(_make, bound, inputs, world, pending))
+                    if not pool.busy:
+                        raise PassThrough(
+                            "internal", "an action of the graph waits for one that the graph does not have"
+                        )
+                    pending.settle(progress)  # 5. Publish results whose readers have ended, before waiting for others.
+                    _take(*pool.next_done(), progress, turns, world)
+            pending.settle(progress)
+            if turns.failed:
+                raise turns.failed
+            lost = deliver(graph, progress.ends, world.contents)  # 6. Write the outputs.
+            if not lost:
+                return progress.ends
+            progress.reopen(lost)
+
+
+def _look_up(wanted: Sequence[Bound], world: World) -> list[End]:
+    """The end of each action: found in a cache, or missing."""
+    found = world.cache.look_up([bound for bound in wanted if bound.is_cached])
+    return [End.looked_up(bound, found.get(bound.action.id)) for bound in wanted]
+
+
+def _make(bound: Bound, inputs: Contents, world: World, pending: Pending) -> End:
+    """Run the action, unless another process makes its result while this one waits for the key."""
+    world.begin(bound.action.turn)
+    if bound.action.policy.cache is Cache.NEVER:
+        return End.of_run(bound, world.run(bound, inputs))
+    with ExitStack() as key:
+        key.enter_context(world.flight.alone(bound.key.digest))
+        (end,) = _look_up([bound], world)
+        if end.missing and bound.action.policy.cache is Cache.MANIFEST and world.adopt(bound):
+            (end,) = _look_up([bound], world)
+        if not end.missing:
+            return end
+        ran = world.run(end.bound, inputs)
+        if bound.action.passing:
+            return pending.hold(End.of_run(end.bound, ran), ran, key.pop_all())
+        return End.of_run(end.bound, ran, world.cache.publish(end.bound, ran))  # 5.
+
+
+def _take(action: Action, done: End | Exception, progress: Progress, turns: Turns, world: World) -> None:
+    """Record how the action ended, or reopen the producers of its lost inputs."""
+    turns.end(action)
+    if not turns.is_wanted(action):
+        return
+    if isinstance(done, Lost):
+        progress.reopen(done.actions, action)
+    elif isinstance(done, FailedInTurn):
+        turns.fail(action, done)
+        world.stop(action.turn)
+        progress.drop(turns.is_wanted)
+    elif isinstance(done, Exception):
+        raise done
+    else:
+        progress.finish(done)

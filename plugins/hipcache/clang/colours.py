@@ -1,0 +1,111 @@
+"""The format that messages have on the user's terminal.
+
+The driver checks whether its standard error is a terminal; under hipcache it is a file. On a terminal, it depends on
+its version and its build whether it prints colours: on TERM, by a list of names or by the terminfo database, and on
+NO_COLOR. So the driver itself is asked, on a terminal that nobody sees: it prints an error about an option that it does
+not know, with colours or without.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hipcache.clang import answers
+from hipcache.clang.answers import Answer
+from hipcache.clang.command import Command
+from hipcache.clang.tools import find
+from hipcache.engine import Engine
+from hipcache.errors import PassThrough
+from hipcache.processes import observe
+from hipcache.processes.observe import Observation
+from hipcache.processes.runner import Runner, Traced
+from hipcache.values import dataclass, replace
+
+# A terminal that nobody sees, for a process that prints something else there.
+
+_AT_ONCE = 1 << 16
+_TICK = 0.02  # seconds
+# Seconds for which a process that was left behind, with the terminal open, is listened to.
+_SILENCE = 0.5
+
+
+def on_terminal(run: Callable[[int], Traced]) -> Traced:
+    """The trace of what `run` runs with the descriptor of a terminal as its standard error. Raises OSError, also if
+    there is no such terminal."""
+    here, there = os.openpty()
+    said: list[bytes] = []
+    ended = threading.Event()
+    # A terminal holds 4 KiB: a process that says more waits for its reader.
+    reader = threading.Thread(target=_listen, args=(here, said, ended), daemon=True)
+    reader.start()
+    try:
+        traced = run(there)
+    finally:
+        os.close(there)
+        ended.set()
+        reader.join()
+        os.close(here)
+    return replace(traced, ended=replace(traced.ended, stderr=b"".join(said)))
+
+
+def _listen(terminal: int, said: list[bytes], ended: threading.Event) -> None:
+    until = 0.0
+    with suppress(OSError):  # nobody has the terminal open any more
+        while not until or time.monotonic() < until:
+            if ended.is_set():
+                until = until or time.monotonic() + _SILENCE
+            if select.select([terminal], [], [], _TICK)[0]:
+                said.append(os.read(terminal, _AT_ONCE))
+
+
+_UNKNOWN = "--no-such-option"
+_ESCAPE = "\x1b"
+
+
+@dataclass(frozen=True)
+class Format:
+    """`options`: those that give messages the format that they have without hipcache; `observations`: every path that
+    the driver looked at for that, None if unknown."""
+
+    options: tuple[str, ...]
+    observations: tuple[Observation, ...] | None
+
+    def beside(self, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
+        """Those of a plan with these options; empty if unknown."""
+        return () if self.observations is None or not observations else (*observations, *self.observations)
+
+
+def ask(
+    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+) -> Format:
+    """`columns`, `scratch`: as of `asking.ask`. Raises PassThrough."""
+    if columns is None:
+        return Format((), ())
+    program = find(command.compiler, command.cwd, engine.environ)
+    argv = [command.compiler, "-###", _UNKNOWN]
+    question = answers.question("colours", program, argv, command.cwd, engine.environ)
+    found = answers.recall(engine, question)
+    if found is None:
+        found = _asked(program, argv, command.cwd, engine, runner, scratch())
+        answers.remember(engine, question, found)
+    colours = ("-fcolor-diagnostics",) if _ESCAPE in found.text else ()
+    return Format((*colours, f"-fmessage-length={columns}"), found.observations or None)
+
+
+def _asked(program: str, argv: Sequence[str], cwd: str, engine: Engine, runner: Runner, scratch: Path) -> Answer:
+    env = {**engine.environ, "TMPDIR": str(scratch)}
+    started = engine.clock()
+    try:
+        traced = on_terminal(lambda err: runner.trace(argv, cwd=Path(cwd), env=env, program=program, stderr=err))
+    except OSError as error:
+        raise PassThrough("driver", f"it cannot be asked about colours: {error}") from error
+    text = traced.ended.stderr.decode(errors="replace")
+    if _UNKNOWN not in text:
+        raise PassThrough("driver", f"it knows {_UNKNOWN}")
+    return Answer(text, observe.observations(traced.observed, cwd, ignore=str(scratch), started=started))

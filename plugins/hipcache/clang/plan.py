@@ -1,0 +1,367 @@
+"""The plan of a compile: from the driver's jobs to the shape of a HIP compile.
+
+    for each offload arch:  cc1 (device) -> lld -> code object     (-foffload-lto: by way of bitcode)
+    clang-offload-bundler                       -> fat binary
+    cc1 (host), which embeds the fat binary     -> object
+
+Other command lines give parts of that, or other outputs:
+
+    one side alone               the device passes (their bundle, or each its own output), or the host pass
+    -fgpu-rdc, -S, -emit-llvm, -E  device passes without lld; the bundle of theirs and the host's is the output
+    -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
+    -fgpu-rdc, linked at once    device passes without lld, and the host's pass, each with an output of its own
+    -flto                        a host pass that embeds the fat binary in bitcode
+
+Jobs are connected by the files that they read and write, not by their order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+
+from hipcache.clang import cc1, jobs
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.driver_options import Side
+from hipcache.clang.jobs import Cc1Job, ToolJob, clang_version, split
+from hipcache.disk.paths import is_stream
+from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
+from hipcache.values import dataclass, replace
+
+_FEATURES = {f"-m{no}{name}": sign + name for name in ("xnack", "sramecc") for no, sign in (("", "+"), ("no-", "-"))}
+
+# From the driver's jobs to those of the shapes above.
+Flat = Callable[[Iterable[tuple[str, ...]]], Iterable[tuple[str, ...]]]
+
+# A link that makes code from bitcode reads it. The link of a compile does not; its key has the content.
+_PROFILE = "-plugin-opt=cs-profile-path="
+_OF_LTO = pattern(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
+
+
+@dataclass(frozen=True)
+class DevicePass:
+    """The jobs that make the code of one offload arch: `compile` writes `obj`, `link` turns it into `code`. Without a
+    link (bitcode, assembly) both names are one."""
+
+    arch: str
+    compile: Cc1Job
+    link: ToolJob | None
+    obj: str
+    code: str
+
+    @property
+    def by_lto(self) -> bool:
+        """Does its link make the code, from bitcode (LTO)?"""
+        return self.link is not None and self.compile.emits == "-emit-llvm-bc"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A HIP compile as the driver means to run it. `bundle` writes `bundled`, which the host embeds, or which is the
+    output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known); `order`:
+    what passes and links write, as they run; `in_order`: do the passes run as they are listed here, the host's last?"""
+
+    devices: tuple[DevicePass, ...]
+    bundle: ToolJob | None
+    bundled: str
+    host: Cc1Job | None
+    messages: str
+    clang: int = 0
+    order: tuple[str, ...] = ()
+    in_order: bool = True
+
+    @property
+    def embeds(self) -> bool:
+        """Does the host's object hold the bundle?"""
+        return self.host is not None and any(option.role is Role.GPUBINARY for option in self.host.options)
+
+    @property
+    def first(self) -> Cc1Job:
+        """The pass that represents all, if they agree: which dependency file they write."""
+        return self.host or self.devices[0].compile
+
+    @property
+    def dependency_file(self) -> str:
+        """The dependency file, as the command names it; empty if none is written."""
+        return self.first.value(Role.DEPENDENCIES, "-dependency-file")
+
+    @property
+    def links_alone(self) -> bool:
+        """Does lld write the outputs? (It makes them executable.)"""
+        return self.bundle is None and self.host is None and any(device.link for device in self.devices)
+
+    @property
+    def in_place(self) -> bool:
+        """Is the output written into a file that is there already? The bundler does so. (cc1 and lld replace it, as
+        does llvm-objcopy, which makes the bundle of an object of the host's.)"""
+        objcopy = self.host is not None and self.host.emits == "-emit-obj"
+        return self.bundle is not None and not self.embeds and not objcopy
+
+    @property
+    def jobs(self) -> int:
+        """The number of processes that the driver would run."""
+        links = sum(device.link is not None for device in self.devices)
+        return len(self.devices) + links + (self.bundle is not None) + (self.host is not None)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The user's output files; one per pass if no job combines them, the host's last."""
+        if self.bundle and not self.embeds:
+            return (self.bundled,)
+        devices = () if self.bundle else tuple(device.code for device in self.devices)
+        return (*devices, self.host.value(Role.OUTPUT)) if self.host else devices
+
+
+def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> Plan:
+    """The plan for `side`. `flat`: see `offload_plan`. Raises PassThrough if the jobs do not have one of the shapes
+    above."""
+    jobs, messages = split(text)
+    return of_jobs(flat(jobs), side, messages, clang_version(text))
+
+
+def of_jobs(
+    jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int, *, unbundled: bool = False
+) -> Plan:
+    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it; `unbundled`:
+    does a link bring together what the passes write?"""
+    passes_as_run: list[Cc1Job] = []
+    device_cc1: list[Cc1Job] = []
+    hosts: list[Cc1Job] = []
+    links: list[ToolJob] = []
+    bundles: list[ToolJob] = []
+    order: list[str] = []
+    for words in jobs:
+        program, arguments = words[0], words[1:]
+        name = program.rsplit("/", 1)[-1]
+        if arguments[:1] == ("-cc1",):
+            job = Cc1Job(program, cc1.parse(arguments))
+            if sum(option.role is Role.EMIT for option in job.options) != 1:
+                raise PassThrough("plan", "a cc1 job without one kind of output")
+            (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
+            passes_as_run.append(job)
+            order.append(job.value(Role.OUTPUT))
+        elif re.match(r"(ld\.)?lld", name):
+            links.append(ToolJob(program, arguments))
+            order.append(_link_output(links[-1]))
+        elif name.startswith(("clang-offload-bundler", "clang-offload-packager", "llvm-offload-binary")):
+            bundles.append(ToolJob(program, arguments))
+        else:
+            raise PassThrough("plan", f"a job of '{name}'")
+    if len(hosts) > 1 or len(bundles) > 1 or not (hosts or device_cc1):
+        raise PassThrough(
+            "plan",
+            f"{len(device_cc1)} device passes, {len(links)} device links, {len(bundles)} bundles, {len(hosts)} hosts",
+        )
+    passes = _device_passes(device_cc1, links)
+    if len({one.arch for one in passes.values()}) != len(passes):
+        raise PassThrough("plan", "two device passes of one architecture")
+    host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
+    plan = Plan(tuple(passes.values()), None, "", host, messages, version, tuple(order))
+    if bundle is None and plan.embeds:
+        raise PassThrough("plan", "the host pass embeds a file that no job bundles")
+    if bundle is not None:
+        targets, inputs, output = _bundle_files(bundle)
+        bundled_host = _bundled_host(targets, inputs, passes)
+        plan = replace(plan, bundle=bundle, bundled=output)
+        if plan.embeds and host and host.value(Role.GPUBINARY) != output:
+            raise PassThrough("plan", "the host pass does not embed the bundler's output")
+        if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
+            raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
+    _check_side(plan, side, unbundled=unbundled)
+    _check_outputs(plan)
+    return _in_order(plan, passes_as_run)
+
+
+def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, DevicePass]:
+    """Each device pass, by the name of its output."""
+    passes: dict[str, DevicePass] = {}
+    objects = {job.value(Role.OUTPUT): job for job in compiles}
+    for link in links:
+        obj = next((word for word in link.arguments if word in objects), None)
+        if obj is None or objects[obj].emits not in ("-emit-obj", "-emit-llvm-bc"):
+            raise PassThrough("plan", "a device link whose input no device pass writes")
+        job = objects.pop(obj)
+        code = _link_output(link)
+        passes[code] = DevicePass(_arch(job), job, _as_run(link, job), obj, code)
+    for obj, job in objects.items():
+        if job.emits == "-emit-obj":
+            raise PassThrough("plan", "a device pass whose object is not linked")
+        passes[obj] = DevicePass(_arch(job), job, None, obj, obj)
+    if len(passes) != len(compiles):
+        raise PassThrough("plan", "two device passes with one output")
+    # In the order of the passes, not of the links.
+    order = [job.value(Role.OUTPUT) for job in compiles]
+    return dict(sorted(passes.items(), key=lambda item: order.index(item[1].obj)))
+
+
+def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
+    """The link without the names of files that only LTO writes: there is none for an object. For bitcode they are left
+    beside the temporary files, and the code object names them."""
+    of_lto = [word for word in link.arguments if _OF_LTO.match(word)]
+    if of_lto and (job.emits != "-emit-obj" or "--fat-lto-objects" in link.arguments):
+        raise PassThrough("temporary_names", f"LTO of device code with {of_lto[0].partition('=/')[0]}")
+    words = tuple(word for word in link.arguments if word not in of_lto)
+    jobs.known_link(tuple(word for word in words if not word.startswith(_PROFILE)))
+    return ToolJob(link.program, words)
+
+
+def _arch(job: Cc1Job) -> str:
+    """The offload arch (clang's target ID) of a device pass."""
+    # Since 24 the triple has the processor (amdgpu9.42-amd-amdhsa), and features are options (-mno-xnack).
+    version = job.value(Role.PLAIN, "-triple").partition("-")[0].removeprefix("amdgpu").replace(".", "")
+    words = [o.value if o.name == "-target-feature" else _FEATURES.get(o.name, "") for o in job.options]
+    features = {word for word in words if word[1:] in ("sramecc", "xnack")}
+    return ":".join([job.value(Role.PLAIN, "-target-cpu") or f"gfx{version}", *sorted(f[1:] + f[0] for f in features)])
+
+
+def _check_side(plan: Plan, side: Side, *, unbundled: bool) -> None:
+    """A plan with a missing job must not look like another kind of plan."""
+    if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
+        raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
+    if side is Side.BOTH and (plan.bundle is None) != unbundled:
+        raise PassThrough("plan", "no job combines the device passes with the host pass")
+
+
+def _check_outputs(plan: Plan) -> None:
+    if "-" in plan.outputs:
+        raise PassThrough("standard_streams", "it writes to standard output")
+    if "" in plan.outputs or len(set(plan.outputs)) != len(plan.outputs):
+        raise PassThrough("plan", "outputs without a name of their own")
+    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
+    # (Clang 22 tells the host's pass alone to write one.)
+    writers = [job for job in jobs if job.value(Role.DEPENDENCIES, "-dependency-file")]
+    rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in writers}
+    if len(rules) > 1 or (writers and plan.first not in writers):
+        raise PassThrough("plan", "passes that write different dependency files")
+
+
+def _in_order(plan: Plan, passes: list[Cc1Job]) -> Plan:
+    """If several passes write the same second file, the last one's stays."""
+    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
+    if passes != jobs and any(option.role is Role.AUXILIARY for job in jobs for option in job.options):
+        raise PassThrough("plan", "passes in another order than their outputs")
+    return replace(plan, in_order=passes == jobs)
+
+
+def _link_output(job: ToolJob) -> str:
+    for word, value in zip(job.arguments, job.arguments[1:], strict=False):
+        if word == "-o":
+            return value
+    raise PassThrough("plan", "a device link without -o")
+
+
+def _bundle_files(job: ToolJob) -> tuple[list[str], list[str], str]:
+    targets: list[str] = []
+    inputs: list[str] = []
+    output = ""
+    if job.arguments[:1] == ("-o",):
+        return _package_files(job)
+    for word in job.arguments:
+        name, _, value = word.lstrip("-").partition("=")
+        if name == "targets":
+            targets = value.split(",")
+        elif name in ("input", "inputs"):
+            inputs += value.split(",") if name == "inputs" else [value]
+        elif name in ("output", "outputs"):
+            output = value
+        elif name not in ("type", "bundle-align", "compress", "compression-level"):
+            raise PassThrough("plan", f"the bundler's option '{word}'")
+    if len(targets) != len(inputs):
+        raise PassThrough("plan", "the bundler's targets and inputs differ in number")
+    return targets, inputs, output
+
+
+def _package_files(job: ToolJob) -> tuple[list[str], list[str], str]:
+    """The same of clang-offload-packager: `-o FILE --image=file=FILE,triple=...,arch=...,kind=hip` for each arch."""
+    output, images = job.arguments[1:2], job.arguments[2:]
+    targets, inputs = [], []
+    for word in images:
+        option, _, fields = word.partition("=")
+        image = dict(field.partition("=")[::2] for field in fields.split(","))
+        if option != "--image" or set(image) | {"feature"} != {"file", "triple", "arch", "kind", "feature"}:
+            raise PassThrough("plan", f"the packager's option '{word}'")
+        targets.append(image["arch"])
+        inputs.append(image["file"])
+    return targets, inputs, "".join(output)
+
+
+def _bundled_host(targets: list[str], inputs: list[str], passes: dict[str, DevicePass]) -> str:
+    """The bundle's host part. All else in it must be the device passes'."""
+    host, rest = "", set(passes)
+    for target, path in zip(targets, inputs, strict=True):
+        if target.startswith("host-"):
+            host = path
+        elif path in rest:
+            rest.remove(path)
+        else:
+            raise PassThrough("plan", f"no device pass writes what is bundled for '{target}'")
+    if rest:
+        raise PassThrough("plan", "a device pass whose output is not bundled")
+    return host
+
+
+def with_cuid(found: Plan, cuid: str) -> Plan:
+    """The plan with another CUID, if it has one."""
+    option = Option(Role.CUID, "-cuid=", cuid, (f"-cuid={cuid}",))
+    devices = tuple(replace(one, compile=with_option(one.compile, option)) for one in found.devices)
+    return replace(found, devices=devices, host=with_option(found.host, option) if found.host else None)
+
+
+def with_option(job: Cc1Job, option: Option) -> Cc1Job:
+    """The job with `option` in the place of the one of its role, if it has one."""
+    return replace(job, options=tuple(option if one.role is option.role else one for one in job.options))
+
+
+# Auxiliary outputs: what a pass writes beside its output, where an option of its own names the file.
+#
+#     -split-dwarf-output          debug information (-gsplit-dwarf), a file for each pass
+#     -opt-record-file             remarks as YAML (-fsave-optimization-record)
+#     -serialize-diagnostic-file   messages (--serialize-diagnostics)
+#     -stack-usage-file            sizes of stack frames (-fstack-usage)
+#     -coverage-notes-file         what the counters of an object stand for (--coverage), of the host's pass
+#
+# All passes write remarks, messages and sizes into one file, each of them whole, one after the other: what is there in
+# the end is that of the last one that wrote any. A pass without functions writes no sizes, one to bitcode no debug
+# information. What is in the files has no name of theirs (but the object has that of its debug information, by another
+# option): so a pass may write them elsewhere, and the user gets a copy.
+
+
+def side_outputs(job: Cc1Job) -> list[Option]:
+    return [option for option in job.options if option.role is Role.AUXILIARY]
+
+
+def check_side_outputs(plan: Plan, path: Callable[[str], str]) -> None:
+    """Raises PassThrough if what the user would get is not known. `path` makes a name absolute."""
+    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
+    for job in jobs:
+        _check_job(job)
+    found = {(option.name, option.value) for job in jobs for option in side_outputs(job)}
+    if not found:
+        return
+    if plan.messages and any(name == "-serialize-diagnostic-file" for name, _ in found):
+        raise PassThrough("side_output", "messages of the driver and of the passes in one file")
+    others = [*plan.outputs, plan.dependency_file, plan.first.value(Role.INPUT)]
+    places = [os.path.realpath(path(name)) for name in others if name]
+    for _, name in sorted(found):
+        place = os.path.realpath(path(name))
+        if name in ("", "-") or is_stream(path(name)) or place in places:
+            raise PassThrough("side_output", f"into '{name}'")
+        places.append(place)
+
+
+def _check_job(job: Cc1Job) -> None:
+    if len({option.name for option in side_outputs(job)}) < len(side_outputs(job)):
+        raise PassThrough("side_output", "two options that name one file")
+    names = {option.name.rstrip("=") for option in job.options}
+    if "-split-dwarf-file" in names and "-split-dwarf-output" not in names:
+        raise PassThrough("temporary_names", "-gsplit-dwarf=single")
+    covers = any(name.startswith("-coverage-") for name in names)
+    if covers and (job.emits not in ("-emit-obj", "-S") or "-ffat-lto-objects" in names):
+        raise PassThrough("coverage", "the bitcode names the coverage notes file")
+    formats = {option.value for option in job.options if option.name == "-opt-record-format"}
+    if formats - {"yaml"}:
+        raise PassThrough(
+            "side_output", f"remarks in the format {' '.join(sorted(formats))}, and the object names their file"
+        )

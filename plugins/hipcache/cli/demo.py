@@ -1,0 +1,154 @@
+"""`hipcache demo`: one source compiled as a project goes on, by hipcache and by plain clang, in a directory and with a
+store that are removed in the end."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hipcache.cli import Session, arches, page
+from hipcache.cli.screen import Screen
+from hipcache.cli.toolchain import Machine, Toolchain, clang_of_hipcc, compilers, examine, resolve
+from hipcache.disk.atomic import write_whole
+from hipcache.errors import HipcacheError
+from hipcache.processes.runner import Completed
+from hipcache.report import logged, stats_log
+from hipcache.values import dataclass
+
+SUMMARY = "show in a minute what is saved: a source compiled cold, warm, for more architectures, after an edit"
+_SOURCE = """\
+#include <hip/hip_runtime.h>
+template <int N> __global__ void kernel(float* p, int count)
+{
+    __shared__ float part[256];
+    float sum = 0;
+    for (int at = threadIdx.x; at < count; at += blockDim.x)
+        for (int n = 0; n < N; n++)
+            sum += sinf(p[at] * n) / (n + 1.0f);
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int step = 128; step; step /= 2) {
+        if (threadIdx.x < step)
+            part[threadIdx.x] += part[threadIdx.x + step];
+        __syncthreads();
+    }
+    p[threadIdx.x] = part[0];
+}
+template <int N> void start(float* p)
+{
+    kernel<N><<<1, 256>>>(p, 1000);
+    if constexpr (N > 1)
+        start<N - 1>(p);
+}
+int run(float* p)
+{
+    start<12>(p);
+    return 0;
+}
+"""
+_WANTED = ("gfx906", "gfx908", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201")
+_MOST = 5  # the last of which is added later
+_BAR = 20
+
+
+@dataclass(frozen=True)
+class DemoStep:
+    """What a project does next: the source, and for which architectures."""
+
+    title: str
+    source: str
+    arches: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The CPU seconds of a step, what hipcache had to compile, and whether both objects are the same."""
+
+    title: str
+    cached: float
+    plain: float
+    compiled: str
+    same: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report of these compiles, as HTML")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    if not resolve("hipcache", session.environ):
+        raise HipcacheError("'hipcache' is not on PATH", "link it into a directory of PATH, such as ~/.local/bin")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # so that the directory goes
+    machine = Machine(session.runner, {**session.environ, "HIP_PLATFORM": "amd"})
+    toolchain = _toolchain(machine)
+    *first, added = [arch for arch in _WANTED if arch in toolchain.arches][:_MOST]
+    edited = _SOURCE.replace("return 0", "return 1")
+    steps = (
+        DemoStep("first compile", _SOURCE, (*first,)),
+        DemoStep("nothing changed", _SOURCE, (*first,)),
+        DemoStep(f"{added} added", _SOURCE, (*first, added)),
+        DemoStep(f"only {' '.join(first[:2])}", _SOURCE, (*first[:2],)),
+        DemoStep("host code edited", edited, (*first,)),
+    )
+    screen = Screen(session.out, session.environ)
+    screen.line(f"one source for {', '.join(first)}; '{toolchain.compiler}', clang {toolchain.version}; CPU seconds")
+    with TemporaryDirectory(prefix="hipcache-demo-", ignore_cleanup_errors=True) as place:
+        rows = [_row(step, toolchain, machine, Path(place), session, screen) for step in steps]
+        if options.report:
+            told = page.Told("'hipcache demo'", list(stats_log.read(Path(place, "log"))))
+            write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
+    cached, plain = sum(row.cached for row in rows), sum(row.plain for row in rows)
+    screen.line(f"together {cached:.1f} s with hipcache, {plain:.1f} s with clang alone")
+    different = [row.title for row in rows if not row.same]
+    screen.line("all objects are clang's own, byte for byte" if not different else f"objects differ: {different}")
+    screen.line("next: 'hipcache doctor --try' prints the command for each build tool here")
+    return 1 if different else 0
+
+
+def _toolchain(machine: Machine) -> Toolchain:
+    """Of hipcc's compiler, else the first that compiles HIP. Raises HipcacheError."""
+    for name in filter(None, (clang_of_hipcc(machine), *compilers(machine))):
+        found = examine(name, machine)
+        enough = len(set(_WANTED) & set(found.arches)) >= _MOST
+        if found.flags is not None and found.hip_version and enough and not found.not_cached:
+            return found
+    raise HipcacheError("no compiler here compiles HIP through hipcache", "'hipcache doctor' says why")
+
+
+def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, session: Session, screen: Screen) -> Row:
+    log, source = place / "log", place / "demo.hip"
+    if not source.exists() or source.read_text() != step.source:
+        source.write_text(step.source)
+    start = log.stat().st_size if log.exists() else 0
+    words = [toolchain.compiler, *(toolchain.flags or ()), *(f"--offload-arch={arch}" for arch in step.arches)]
+    words += ["-x", "hip", "-O3", "-std=c++17", "-c", "demo.hip"]
+    own = {name: value for name, value in machine.environ.items() if not name.startswith("HIPCACHE_")}
+    own |= {
+        "HIPCACHE_DIR": f"{place}/store",
+        "HIPCACHE_STATS_LOG": str(log),
+        "HIPCACHE_RESIDENT": "0",
+        "TMPDIR": str(place),
+    }
+    cached = _timed(["hipcache", *words, "-o", "cached.o"], own, place, session)
+    plain = _timed([*words, "-o", "plain.o"], own, place, session)
+    units = logged.together(stats_log.read(log, start)).units
+    missed = [name for name, tally in arches.units(units) if tally.misses]
+    everything = len(missed) > len(step.arches)
+    compiled = "everything" if everything else ", ".join(missed) or "nothing"
+    same = (place / "cached.o").read_bytes() == (place / "plain.o").read_bytes()
+    row = Row(step.title, cached, plain, compiled, same)
+    bar = "#" * round(_BAR * min(1.0, cached / plain))
+    screen.line(f"  {row.title:<22}{bar:.<{_BAR}}  {cached:6.2f} s of {plain:6.2f} s   compiled: {compiled}")
+    return row
+
+
+def _timed(words: Sequence[str], environ: Mapping[str, str], place: Path, session: Session) -> float:
+    """Processor seconds of the command and all that it started. Raises HipcacheError if it fails."""
+    done: Completed = session.runner.run(words, env=environ, cwd=place)
+    if done.status:
+        raise HipcacheError(f"'{' '.join(words)}' failed", done.stderr.decode("utf-8", "replace").strip())
+    return done.work

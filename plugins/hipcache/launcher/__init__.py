@@ -1,1 +1,0 @@
-"""The entry of a command: whether hipcache handles it, and how this process ends in every case."""

@@ -1,0 +1,343 @@
+"""A program that one command compiles and links: text of `-###` -> jobs -> their shape -> two graphs.
+
+    for each HIP source:    the jobs of a compile (`plan`), whose output is a temporary object
+        for each arch and library that -L and -l name:
+                            clang-offload-bundler -unbundle, whose output the device's lld reads
+    for each other source:  cc1                            -> a temporary object
+    ld (of the new driver: clang-linker-wrapper)           -> program or shared library
+
+The driver compiles the sources one after the other, each from the first device pass to the host's.
+
+With -fgpu-rdc and the new driver that is the same, and the wrapper links the device code (`wrapper`). By the old
+one no bundle is made only to be taken apart again, and the jobs have another order:
+
+    for each source:        cc1 (host)                     -> a temporary object
+    for each offload arch:  for each HIP source: cc1 (device) -> temporary bitcode
+                            lld, and all else of a link (`bundler`), which reads those objects and that bitcode
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
+from hipcache.clang import colours, driver, dry_run
+from hipcache.clang.cc1 import Option, Role
+from hipcache.clang.command import Command, is_relocatable
+from hipcache.clang.cuid import clangs_hash
+from hipcache.clang.driver_options import Side, chooses_cuid, why_passed_through_in_program
+from hipcache.clang.dry_run import DryRuns, is_wrapper
+from hipcache.clang.jobs import ToolJob, clang_version, split, value_after
+from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
+from hipcache.engine import Engine
+from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
+from hipcache.link import bundler, planner, wrapper
+from hipcache.link.bundler import LinkPlan, Unbundle, unbundle
+from hipcache.link.planner import ask_anew
+from hipcache.link.steps import CODE
+from hipcache.link.wrapper import WrapperPlan
+from hipcache.planners import Ends, Planned, refuse_script
+from hipcache.planners.object import cuid_of
+from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
+from hipcache.processes.runner import Runner
+from hipcache.values import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Other:
+    """The compile of a source that is no HIP, to the temporary `object`."""
+
+    job: ToolJob
+    object: str
+
+    @property
+    def source(self) -> str:
+        return self.job.arguments[-1]
+
+
+@dataclass(frozen=True)
+class ProgramPlan:
+    """A program as the driver means to make it. `compiles`: one for each source, in the driver's order; `link` reads
+    what they write. Device links are without `libraries`, in which there must be no device code for them. `messages`:
+    what the driver itself said; `order`: what jobs write, in the order in which the driver runs them. `own_cuid`: the
+    user has chosen it, elsewhere than in the command. `added`: as of `Asked`."""
+
+    compiles: tuple[Plan | Other, ...]
+    libraries: tuple[Unbundle, ...]
+    link: ToolJob | LinkPlan | WrapperPlan
+    output: str
+    messages: str
+    order: tuple[str, ...]
+    own_cuid: bool = False
+    added: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Plan, ...]:
+        """The compiles of HIP."""
+        return tuple(one for one in self.compiles if isinstance(one, Plan))
+
+    @property
+    def links_host(self) -> bool:
+        """Is the link the host's alone, one job?"""
+        return isinstance(self.link, ToolJob)
+
+
+def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
+    """`flat`: see `offload_plan`. Raises PassThrough if the jobs do not have the shape above."""
+    jobs, messages = split(text)
+    jobs = [*flat(jobs)]
+    version = clang_version(text)
+    compiles: list[Plan | Other] = []
+    libraries: list[Unbundle] = []
+    together: list[tuple[str, ...]] = []
+    for words in jobs[:-1]:
+        if "-unbundle" in words:
+            libraries.append(unbundle(ToolJob(words[0], words[1:])))
+            continue
+        together.append(words)
+        if words[1:2] == ("-cc1",) and "-fcuda-is-device" not in words:
+            archives = {name for one in libraries for name in one.outputs}
+            compiles.append(_compile([_without(archives, one) for one in together], side, version))
+            together = []
+    program, *arguments = jobs[-1] if jobs else ("",)
+    link = ToolJob(program, tuple(arguments))
+    if not jobs or link.arguments[:1] in (("-cc1",), ("-cc1as",)):
+        raise PassThrough("plan", "a program that no job links")
+    if together:
+        raise PassThrough("plan", f"a program with {len(together)} jobs between its compiles and its link")
+    _check_inputs(compiles, link.arguments)
+    return ProgramPlan(
+        tuple(compiles), tuple(libraries), link, value_after(link, "-o"), messages, _outputs_in_order(jobs)
+    )
+
+
+def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
+    """The same of relocatable device code."""
+    jobs, script, messages = bundler.split_script(text)
+    version = clang_version(text)
+    if jobs and is_wrapper(jobs[-1][0]):
+        found = parse(text, side)
+        assert isinstance(found.link, ToolJob)
+        return replace(found, link=wrapper.of_job(found.link, found.messages, version))
+    compiles: dict[str, list[tuple[str, ...]]] = {}
+    rest = []
+    for words in jobs:
+        if words[1:2] == ("-cc1",):
+            compiles.setdefault(words[-1], []).append(words)
+        else:
+            rest.append(words)
+    link = bundler.of_jobs(rest, script, messages)
+    sources = tuple(_compile(one, side, version, unbundled=True) for one in compiles.values())
+    _check_inputs(sources, [*link.host.arguments, *(name for one in link.devices for name in one.inputs)])
+    if any(isinstance(one, Plan) and len(one.devices) != len(link.devices) for one in sources):
+        raise PassThrough("plan", "a source without a pass for each device link")
+    return ProgramPlan(sources, (), link, link.output, messages, _outputs_in_order(jobs))
+
+
+def outputs_of(one: Plan | Other) -> tuple[str, ...]:
+    """The temporary files that a compile writes for the link."""
+    return (one.object,) if isinstance(one, Other) else one.outputs
+
+
+def _without(archives: set[str], words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in words if word not in archives)
+
+
+def _compile(jobs: list[tuple[str, ...]], side: Side, version: int, *, unbundled: bool = False) -> Plan | Other:
+    """`unbundled`: as of `plan.of_jobs`."""
+    host = jobs[-1]
+    if ("-x", "hip") in pairwise(host):
+        found = of_jobs(jobs, side, "", version, unbundled=unbundled)
+        if found.bundle and not found.embeds:
+            raise PassThrough("plan", "the link reads a bundler's output")
+        return found
+    if len(jobs) != 1:
+        raise PassThrough("plan", "a source that is not HIP and has several jobs")
+    job = ToolJob(host[0], host[1:])
+    if "-dependency-file" in host:
+        raise PassThrough("several_sources", "a dependency file for both HIP and other sources")
+    return Other(job, value_after(job, "-o"))
+
+
+def _check_inputs(compiles: Iterable[Plan | Other], read: Iterable[str]) -> None:
+    """`read`: the words of all jobs that link."""
+    words = list(read)
+    made = [name for one in compiles for name in outputs_of(one)]
+    if not any(isinstance(one, Plan) for one in compiles) or any(words.count(name) != 1 for name in made):
+        raise PassThrough("plan", "a link whose input no job compiles")
+
+
+def _outputs_in_order(jobs: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(words[words.index("-o") + 1] for words in jobs if "-o" in words[:-1])
+
+
+def moved(found: ProgramPlan, places: Mapping[str, str]) -> ProgramPlan:
+    """The plan with its temporary objects under other names. (The link is one job.)"""
+
+    def elsewhere(job: ToolJob) -> ToolJob:
+        return replace(job, arguments=tuple(places.get(word, word) for word in job.arguments))
+
+    compiles: list[Plan | Other] = []
+    for one in found.compiles:
+        if isinstance(one, Other):
+            compiles.append(Other(elsewhere(one.job), places[one.object]))
+        else:
+            assert one.host
+            output = places[one.outputs[0]]
+            host = with_option(one.host, Option(Role.OUTPUT, "-o", output, ("-o", output)))
+            compiles.append(replace(one, host=host))
+    assert isinstance(found.link, ToolJob)
+    order = tuple(places.get(name, name) for name in found.order)
+    return replace(found, compiles=tuple(compiles), link=elsewhere(found.link), order=order)
+
+
+def with_cuids(found: ProgramPlan, cuid_of: Mapping[str, str]) -> ProgramPlan:
+    """The plan with other CUIDs, if it has some. `cuid_of`: by source. Raises PassThrough."""
+    compiles: list[Plan | Other] = []
+    hashes: dict[str, str] = {}
+    for one in found.compiles:
+        if isinstance(one, Other):
+            compiles.append(one)
+            continue
+        old, new = one.first.value(Role.CUID), cuid_of[one.first.source]
+        hashes |= {clangs_hash(old): clangs_hash(new)} if old else {}
+        compiles.append(with_cuid(one, new))
+    link = found.link
+    if isinstance(link, LinkPlan):
+        link = replace(link, script=bundler.rename_in_script(link.script, hashes))
+    return replace(found, compiles=tuple(compiles), link=link)
+
+
+# More than a source has passes.
+_TURNS = 1000
+
+
+def plan(session: Session, columns: int | None) -> Planned:
+    """A graph with a compile for each source, into a directory of hipcache's, and then one of the link.
+
+    One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver,
+    the dependency files exist when the link begins, however it ends.
+    """
+    refuse_script(session, "links")
+    program = _plan(session, columns)
+    for library in program.libraries:
+        bundler.check_without_device_code(session, library)
+    sources = [
+        source_graph(session, one, f" of source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
+        for number, one in enumerate(program.sources)
+    ]
+    return Planned(_compiles(session, program, sources), then=partial(_link, session, program, sources, columns))
+
+
+def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], columns: int | None, _: Ends) -> Planned:
+    files = {name: one.first.source for one in program.sources for name in one.outputs}
+    graph = planner.graph(session, program.link, files, columns)
+    return Planned(replace(graph, messages=program.messages, printed=_printed(session, program, sources, graph)))
+
+
+def _plan(session: Session, columns: int | None) -> ProgramPlan:
+    """The plan, with temporary files in this session's directory, and with the CUIDs of objects that are compiled
+    separately and named by the compiler."""
+    command = session.command
+    plan = ask_program(
+        command, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir
+    )
+    if plan.links_host:
+        # It may be one of before. A linker that names an object in a message names another one each time anyway.
+        names = [name for one in plan.compiles for name in outputs_of(one)]
+        plan = moved(plan, {name: str(session.jobs.workdir / os.path.basename(name)) for name in names})
+    if command.own_cuid or plan.own_cuid:
+        return plan
+    return with_cuids(plan, _cuids(session, plan))
+
+
+def ask_program(
+    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+) -> ProgramPlan:
+    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`; with
+    relocatable device code as `ask_link`."""
+    if is_relocatable(command.arguments):
+        text = ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
+        return _with_options(parse_relocatable(text, command.side), text, command, engine)
+    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
+    _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
+    driver.check_options(found.text, engine.environ, why_passed_through_in_program)
+    flat = partial(dry_run.flat, asked=DryRuns(engine, runner, command.cwd, scratch))
+    plan = parse(driver.as_typed(found.text, words, command), command.side, flat)
+    return _with_options(plan, found.text, command, engine)
+
+
+def _with_options(plan: ProgramPlan, text: str, command: Command, engine: Engine) -> ProgramPlan:
+    """The plan with options that are not in the command."""
+    own_cuid = any(map(chooses_cuid, driver.added_options(text, engine.environ)))
+    return replace(plan, own_cuid=own_cuid, added=driver.counted_options(text, engine.environ, command.cwd))
+
+
+def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:
+    """By source; two are the same only for one file."""
+    # What links again later has a name of its own.
+    output = session.command.output if "-r" in session.command.arguments else ""
+    files: dict[str, str] = {}
+    cuids: dict[str, str] = {}
+    for source in (one.first.source for one in plan.sources):
+        file = os.path.realpath(session.command.path(source))
+        more: tuple[str, ...] = ()
+        while files.setdefault(cuid := cuid_of(session, source, output, (*plan.added, *more)), file) != file:
+            more = (*more, "another source")
+        cuids[source] = cuid
+    return cuids
+
+
+def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -> Graph:
+    """All sources; the link reads their objects."""
+    others = [_other(one) for one in plan.compiles if isinstance(one, Other)]
+    delivered = [
+        Delivery(session.command.path(name), output)
+        for one in sources
+        for name, output in zip(one.plan.outputs, one.outputs, strict=True)
+    ]
+    rules = [rule for together in _by_dependency_file(sources) for rule in dependency_rules(session, together)]
+    return Graph(
+        (*others, *(action for one in sources for action in one.actions())),
+        tuple(delivered),
+        tuple(unit for one in sources for unit in one.units()),
+        "",
+        grow=lambda end: [action for one in sources for action in one.following(end)],
+        printed=tuple(slot for one in sources for slot in one.texts.values()),
+        rules=tuple(rules),
+    )
+
+
+def _other(one: Other) -> Action:
+    """The compile of a source that is not HIP, as the driver would run it."""
+    work = Process((one.job.program, *one.job.arguments))
+    return Action(one.object, "", f"compile of '{one.source}'", work, policy=Policy(Cache.NEVER))
+
+
+def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
+    """The sources by dependency file: each has its own, or all share the one that is named after the program."""
+    found: dict[str, list[SourceGraph]] = {}
+    for one in sources:
+        found.setdefault(one.plan.dependency_file, []).append(one)
+    return list(found.values())
+
+
+def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
+    """The passes and links whose texts the user reads, in the order of the driver's jobs. Those that are no job of the
+    driver (a link within the linker wrapper, the host link) come last."""
+    written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}
+    for source in sources:
+        written |= source.texts
+    written |= {_written_by(session, action): (action.id,) for action in linking.actions}
+    return tuple(written[name] for name in dict.fromkeys([*plan.order, *written]) if name in written)
+
+
+def _written_by(session: Session, action: Action) -> str:
+    """The file of the driver's plan that a device link writes, or else its name."""
+    places = dict(action.work.places) if isinstance(action.work, Process) else {}
+    return str(session.jobs.scratch(places[CODE])) if CODE in places else action.id

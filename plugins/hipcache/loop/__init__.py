@@ -1,1 +1,0 @@
-"""One command, from its kind to its report: the front, the loop that builds its graph, and the account."""

@@ -1,1 +1,0 @@
-"""Units found in the store or compiled, and put together into the object."""

@@ -1,0 +1,285 @@
+"""What the store serves, compared with what the user's own compiler makes: with the CUID that hipcache gives it.
+
+Stored compiles of a build are those that its compile_commands.json lists. Nothing is written into the build tree or the
+store: the compiler writes into a directory of its own (`redirected`), and the store is only read. So a compile that
+writes files beside its object, which the object names, is left out. A difference is kept for who looks into it:
+
+    <HIPCACHE_DIR>/v2/reports/<time>-<random>/report.json    the command, sizes, digests (`Difference.as_json`)
+                                              served, fresh  the two outputs, where both are not too large
+
+At most MOST reports of together MOST_BYTES are kept, the newest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hipcache import __version__
+from hipcache.app import kinds
+from hipcache.app.world import world_of
+from hipcache.build import Bound, Inputs, Process, Ran, Step
+from hipcache.build.loop import Executor, build
+from hipcache.clang import dry_run, plan, wrapper
+from hipcache.clang.cc1 import Role
+from hipcache.clang.command import Command
+from hipcache.clang.driver_options import SEPARATE, chooses_cuid
+from hipcache.clang.frontend import Pass
+from hipcache.clang.plan import Plan
+from hipcache.disk.confined import Confined
+from hipcache.engine import Engine
+from hipcache.errors import JobFailed, PassThrough
+from hipcache.execution.session import Session
+from hipcache.inputs.keys import digest_bytes
+from hipcache.planners import source
+from hipcache.planners.object import ask
+from hipcache.report.outcome import DIFFERENT, SAME, VARYING
+from hipcache.store.layout import random_name
+from hipcache.values import dataclass, replace
+
+_HERE = "reports"
+MOST = 8
+MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`output`: the path that a build writes; `archs`: what the command compiles for."""
+
+    output: str
+    command: tuple[str, ...]
+    directory: str
+    archs: tuple[str, ...]
+    served: bytes
+    fresh: bytes
+
+    def summary(self) -> str:
+        """The difference in one line, without the command."""
+        archs = f" for {' '.join(self.archs)}" if self.archs else ""
+        return (
+            f"'{self.output}'{archs}: {len(self.served)} bytes from the store, {len(self.fresh)} from the compiler, "
+            f"first difference at byte {first_difference(self.served, self.fresh)}"
+        )
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "output": self.output,
+            "directory": self.directory,
+            "command": list(self.command),
+            "archs": list(self.archs),
+            "bytes": {"served": len(self.served), "fresh": len(self.fresh)},
+            "digests": {"served": digest_bytes(self.served), "fresh": digest_bytes(self.fresh)},
+            "first_difference": first_difference(self.served, self.fresh),
+        }
+
+
+def first_difference(one: bytes, other: bytes) -> int:
+    """The offset of the first byte that differs: the end of the shorter one, where it begins the other."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # by halves: objects have some hundred megabytes
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def archs_of(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """As the command names them."""
+    named = [word.partition("=")[2] for word in arguments if word.startswith(("--offload-arch=", "--cuda-gpu-arch="))]
+    return tuple(dict.fromkeys(arch for word in named for arch in word.split(",")))
+
+
+def keep(root: Path, difference: Difference, now: float) -> Path | None:
+    """The directory of the report in the store at `root`; None if it cannot be written. `now`: seconds of the
+    epoch."""
+    store = Confined(root)
+    report = f"{_HERE}/{int(now * 1e9):020d}-{random_name()}"
+    told = {"version": __version__, "when": now, **difference.as_json()}
+    small = len(difference.served) + len(difference.fresh) <= MOST_BYTES // 2
+    outputs = {"served": difference.served, "fresh": difference.fresh} if small else {}
+    try:
+        store.make((_HERE,))
+        store.make_private_directory(report)
+        for name, content in {**outputs, "report.json": json.dumps(told, indent=2).encode()}.items():
+            store.write(f"{report}/{name}", content)
+        _bound(store)
+    except OSError:
+        store.remove(report)
+        return None
+    return Path(store.path(report))
+
+
+def _bound(store: Confined) -> None:
+    """Remove the oldest reports until the others are few and small enough."""
+    held = 0
+    for number, report in enumerate(sorted((name for name, _ in store.listing(_HERE)), reverse=True)):
+        held += _bytes_in(store, f"{_HERE}/{report}")
+        if number >= MOST or held > MOST_BYTES:
+            store.remove(f"{_HERE}/{report}")
+
+
+def _bytes_in(store: Confined, report: str) -> int:
+    with suppress(OSError):
+        return sum(status.st_size for _, status in store.listing(report))
+    return 0
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The way to compile `command` as hipcache's launcher would have it compiled. `words`: without the program;
+    `outputs` and `rule` (the dependency file, or empty): absolute paths; `plan`: of a source of HIP."""
+
+    command: Command
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    outputs: tuple[str, ...]
+    rule: str
+    plan: Plan | None
+
+    def run(self, session: Session, words: Sequence[str] | None = None) -> int:
+        """Its exit status; what it says is left out, since hipcache has said it. `words`: others than its own."""
+        argv = [self.command.compiler, *(words if words is not None else self.words)]
+        # The driver leaves empty directories in TMPDIR (clang 15 a dozen), and the user has not run it.
+        env = {**self.environ, "TMPDIR": str(session.jobs.workdir)}
+        with session.engine.slots.hold(session.jobs.runner.check):
+            return session.jobs.runner.run(argv, cwd=Path(self.command.cwd), env=env).status
+
+
+def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
+    """And the engine and the command behind a script that stands for the compiler. Raises PassThrough, JobFailed."""
+    if kinds.of_program(command.compiler):
+        if command.source == "-":
+            raise PassThrough("standard_streams", "its source has been read")
+        module = (command.path(command.output),)
+        return Fresh(command, command.argv[1:], engine.environ, module, "", None), engine, command
+    command, engine = wrapper.through_script(engine, command)
+    with Session(engine, command) as session:
+        if command.assembles:
+            asked = dry_run.ask_assembler(command, engine, session.jobs.runner, lambda: session.jobs.workdir)
+            outputs: tuple[str, ...] = (asked.job.output,)
+            cuid, rule, plan = "", "", None
+        else:
+            answer = ask(session, None)
+            plan, own_cuid = answer.plan, command.own_cuid or any(map(chooses_cuid, answer.added))
+            rule, outputs = plan.dependency_file, plan.outputs
+            # The new offload driver, up to clang 19, has no CUIDs, and warns.
+            cuid = "" if own_cuid else plan.first.value(Role.CUID)
+    words = (*((f"-cuid={cuid}",) if cuid else ()), *command.argv[1:])
+    paths = tuple(map(command.path, outputs))
+    return Fresh(command, words, engine.environ, paths, command.path(rule) if rule else "", plan), engine, command
+
+
+NOT_STORED, NOT_COMPARED = "not stored", "not compared"
+ENDS = (SAME, DIFFERENT, VARYING, NOT_STORED, NOT_COMPARED)
+_OUTPUT = ("-o", "--output")
+_RULE = ("-MF",)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`end`: of ENDS; `why`: in words, if it was not compared; `difference`: if there is one."""
+
+    output: str
+    end: str
+    why: str = ""
+    difference: Difference | None = None
+
+
+def compare_stored(engine: Engine, command: Command, scratch: Path) -> Compared:
+    """Compare what the store would serve for `command` with what the compiler makes. `scratch`: an empty directory;
+    `engine`: one whose store is only read."""
+    name = command.path(command.output or command.source)
+    if command.links or command.makes_program or command.assembles:
+        return Compared(name, NOT_COMPARED, "it links, or is a source of the assembler")
+    try:
+        how, engine, command = prepare(engine, command)
+        assert how.plan
+        jobs = [*(device.compile for device in how.plan.devices), *([how.plan.host] if how.plan.host else [])]
+        if len(how.outputs) != 1 or any(map(plan.side_outputs, jobs)):
+            return Compared(name, NOT_COMPARED, "it writes several files")
+        served = _served(engine, command, how.plan, scratch / "served.o")
+        if isinstance(served, str):
+            return Compared(name, NOT_STORED, served)
+        made = [_made(engine, how, scratch / "1.o")]
+        if made[0] != served:
+            made.append(_made(engine, how, scratch / "2.o"))
+    except (PassThrough, JobFailed) as error:
+        return Compared(name, NOT_COMPARED, str(error))
+    if made[0] == served:
+        return Compared(name, SAME)
+    if made[1] != made[0]:
+        return Compared(name, VARYING)
+    words = (command.compiler, *how.words)
+    found = Difference(how.outputs[0], words, command.cwd, archs_of(command.arguments), served, made[0])
+    return Compared(name, DIFFERENT, "", found)
+
+
+def _made(engine: Engine, how: Fresh, output: Path) -> bytes:
+    """Raises JobFailed, PassThrough."""
+    command = how.command
+    cuid = how.words[: len(how.words) - len(command.argv) + 1]
+    with Session(engine, command) as session:
+        status = how.run(session, [*cuid, *redirected(command.arguments, output)])
+    if status != 0:
+        raise JobFailed("the compiler", status)
+    try:
+        return output.read_bytes()
+    except OSError as error:
+        raise PassThrough("job_output", f"the compiler wrote no '{output}'") from error
+
+
+def redirected(arguments: Sequence[str], output: Path) -> list[str]:
+    """The words with another output, and the dependency file beside that."""
+    rule = os.fspath(output.with_suffix(".d"))
+    words = ["-o", os.fspath(output)]
+    rest = iter(arguments)
+    for word in rest:
+        if word == "--":
+            return [*words, word, *rest]
+        if word in _OUTPUT or word in _RULE:
+            next(rest, None)
+            words += ["-MF", rule] if word in _RULE else []
+        elif word.startswith("-MF"):
+            words += ["-MF", rule]
+        elif word.startswith("--output=") or (word.startswith("-o") and not word.startswith(("-object", "-objc"))):
+            continue
+        else:
+            words += [word, *([next(rest, "")] if word in SEPARATE or word.startswith("-Xarch_") else [])]
+    return words
+
+
+def _served(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | str:
+    """The object that the store serves: the graph of its source, built only from stored results; or, in words, why it
+    serves none."""
+    with Session(engine, command) as session:
+        graph = source.graph(source.source_graph(session, plan))
+        delivered = tuple(replace(one, path=str(path)) for one in graph.deliveries)
+        world = world_of(session)
+        nothing_new = _StoredOnly(world.executors)
+        try:
+            build(
+                replace(graph, deliveries=delivered, rules=()),
+                replace(world, executors=dict.fromkeys((Pass, Process, Step), nothing_new)),
+            )
+        except _NotStored as error:
+            return str(error)
+    return path.read_bytes()
+
+
+class _NotStored(Exception):
+    """The text says why the store does not serve it."""
+
+
+@dataclass(frozen=True)
+class _StoredOnly:
+    """Puts together what is stored, and makes nothing of it anew."""
+
+    executors: Mapping[type, Executor]
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        action = bound.action
+        if action.policy.slot and isinstance(action.work, (Process, Pass)):
+            raise _NotStored(bound.why)
+        return self.executors[type(action.work)].run(bound, inputs)
