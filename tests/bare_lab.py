@@ -24,6 +24,8 @@ from session import AS_USERS, FULL, RESIDENT, SESSION
 from told import statistics
 from toolchains import BY_NEW_DRIVER, LLVM
 
+# Tests marked `files` go without.
+packs = True
 Place = TypeVar("Place", bound="BareLab")
 
 # A command of a test ends in less. The longest of a full run alone take clang a minute of one core.
@@ -59,8 +61,7 @@ class BareLab:
         environ |= {
             "HOME": str(root / "home"),
             "HIPCACHE_DIR": str(root / "store"),
-            # Many tests look at the files of entries; TEST_PACKS=1 tries the others with packs.
-            "HIPCACHE_PACKS": os.environ.get("TEST_PACKS", "0"),
+            "HIPCACHE_PACKS": str(int(packs)),
             "LC_ALL": "C",
             "HIP_PLATFORM": "amd",
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py

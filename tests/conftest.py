@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import bare_lab
 import launchers
 import prelinked
 import pytest
@@ -46,6 +47,12 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
 def as_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.node.get_closest_marker("as_users"):
         monkeypatch.setattr(launchers, "forks", False)
+
+
+@pytest.fixture(autouse=True)
+def files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("files"):
+        monkeypatch.setattr(bare_lab, "packs", False)
 
 
 @pytest.fixture(scope="session", autouse=True)

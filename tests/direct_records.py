@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 from hipcache.store.layout import HEADER_BYTES
+from hipcache.store.local import LocalStore
 
 _BEFORE_WATCHED = 6
 
@@ -14,11 +15,11 @@ _BEFORE_WATCHED = 6
 def states(store: Path) -> dict[str, dict[str, object]]:
     """For each direct record of a store, by its name: each path that it watches, with its kind, and what stat says of
     it now."""
-    found = {}
-    for place in sorted((store / "v2" / "actions").glob("*")):
-        lists = _lists(store, place.read_bytes()[HEADER_BYTES:])
+    reader, found = LocalStore(store, max_bytes=0, read_only=True), {}
+    for name in sorted(reader.names("actions")):
+        lists = _lists(reader, (reader.get_raw(name) or b"")[HEADER_BYTES:])
         if lists:
-            found[place.name] = {text: _status(text) for text in lists}
+            found[name] = {text: _status(text) for text in lists}
     return found
 
 
@@ -36,7 +37,7 @@ def changes(before: dict[str, dict[str, object]], after: dict[str, dict[str, obj
     return said or [f"nothing that {len(before)} records watch has changed"]
 
 
-def _lists(store: Path, record: bytes) -> list[str]:
+def _lists(store: LocalStore, record: bytes) -> list[str]:
     """Both lists of a record (`direct/record.py`); empty for what is none."""
     at, strings = 32, []
     for _ in range(_BEFORE_WATCHED + 1):
@@ -46,10 +47,8 @@ def _lists(store: Path, record: bytes) -> list[str]:
         strings.append(record[at + 4 : at + 4 + size])
         at += 4 + size
     digest = record[at + 32 : at + 64].hex()
-    system = store / "v2" / "blobs" / digest
-    if len(digest) != 64 or not system.exists():
-        return []
-    return [*_texts(strings[_BEFORE_WATCHED]), *_texts(system.read_bytes())]
+    system = store.get_blob(digest) if len(digest) == 64 else None
+    return [*_texts(strings[_BEFORE_WATCHED]), *_texts(system)] if system is not None else []
 
 
 def _texts(packed: bytes) -> list[str]:

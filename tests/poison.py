@@ -19,8 +19,7 @@ def poison(directory: Path, served: bytes) -> bytes:
     wrong = served[:-9] + b"POISONED\0"
     old, new = blake3(served).hexdigest(), store.put_blob(wrong)
     found = 0
-    for path in (directory / "v2/actions").glob("*"):
-        name = path.name
+    for name in store.names("actions"):
         payload = store.get_action(name)
         if payload and payload.startswith(record(old)[:70]):
             store.put_action(name, record(new))

@@ -117,6 +117,7 @@ def test_where_nothing_can_be_written_the_error_is_clangs(kernel: Lab) -> None:
         assert kernel.counted().outcome in (FAILED, PASSED_THROUGH)
 
 
+@pytest.mark.files
 def test_a_damaged_object_is_made_anew(kernel: Lab, tmp_path: Path) -> None:
     command = words(kernel)
     obj = warm(kernel, command).object

@@ -130,6 +130,7 @@ def memos(lab: Lab) -> list[dict[str, list[str]]]:
     return found
 
 
+@pytest.mark.files
 @only_19
 def test_a_compiler_is_asked_once_for_all_sources_that_declare_the_same(lab: Lab) -> None:
     """(The answers that the run's other tests have got are in its store, too: `shared_memos`.)"""

@@ -155,6 +155,7 @@ def test_a_file_that_the_user_deleted_comes_back(written: Lab) -> None:
         assert (written.root / name).read_bytes() == beside(before)[name]
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("damage", [None, b"", b"damaged"])
 def test_an_entry_that_is_lost_or_damaged_is_made_anew(written: Lab, damage: bytes | None) -> None:
     command = words(written, *of("-g -gsplit-dwarf -fstack-usage"))
@@ -245,6 +246,7 @@ def test_messages_in_a_file_are_served_by_the_engine(written: Lab, tmp_path: Pat
     assert not direct.ask("-Wall", "--serialize-diagnostics", "x.dia")
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("option", [option for option in OPTIONS if "diagnostics" not in option])
 def test_they_come_with_direct_hits(written: Lab, option: str, tmp_path: Path) -> None:
     direct, flags = Direct(written, tmp_path / "alone"), option.split()

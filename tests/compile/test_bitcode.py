@@ -168,6 +168,7 @@ def test_what_another_back_end_said_is_said_again(lab: Lab) -> None:
     assert lab.compile("-cuid=second").counted.back_ends == 0
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize("damage", [b"", b"damaged"])
 def test_an_object_that_the_store_has_lost_is_compiled_again(lab: Lab, damage: bytes) -> None:

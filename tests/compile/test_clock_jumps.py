@@ -146,6 +146,7 @@ def test_files_dated_in_the_future_are_compared_by_content(direct: Direct) -> No
     assert direct.ask()
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize(
     ("seconds", "noted"), [(400 * 24 * HOUR, True), (2 * HOUR, True), (-2 * HOUR, True), (60, False)]

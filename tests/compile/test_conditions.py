@@ -149,6 +149,7 @@ def test_a_store_of_somebody_elses_is_told_with_its_owner(lab: Lab, part: str) -
     assert words in as_somebody(lab, *LAUNCHER, "doctor", "--brief").out
 
 
+@pytest.mark.files
 def test_root_in_the_store_of_another_user_is_noted_by_the_doctor(lab: Lab) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can make a store of another user's")

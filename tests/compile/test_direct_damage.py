@@ -37,6 +37,7 @@ def test_a_record_that_says_anything_with_a_right_digest_harms_nothing(direct: D
     direct.ask_with_wrong_records(5)
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_a_damaged_object_is_never_served(direct: Direct, damage: str) -> None:

@@ -230,6 +230,7 @@ def test_a_mark_that_a_word_has_is_no_checkout(checkouts: Checkouts) -> None:
     assert checkouts.run("two", words, str(checkouts.direct.program)).status == 99
 
 
+@pytest.mark.files
 @only_19
 def test_a_record_that_is_cut_or_changed_is_no_hit(checkouts: Checkouts) -> None:
     checkouts.warm("-MD", "-MF", "out.d")

@@ -92,6 +92,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("which", [0, 1])

@@ -110,6 +110,7 @@ def _noted_by_a_hit(direct: Direct) -> set[str]:
     return {str(path.relative_to(top)) for path in entries if path.stat().st_mtime > 1}
 
 
+@pytest.mark.files
 @only_19
 def test_a_hit_that_refreshes_its_record_notes_all_that_it_uses(direct: Direct) -> None:
     direct.lab.warm()
@@ -121,6 +122,7 @@ def test_a_hit_that_refreshes_its_record_notes_all_that_it_uses(direct: Direct) 
     assert direct.record().stat().st_ino != record
 
 
+@pytest.mark.files
 @only_19
 def test_a_sealed_record_is_refreshed_with_its_seal(direct: Direct) -> None:
     lab = direct.lab

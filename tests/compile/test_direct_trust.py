@@ -192,6 +192,7 @@ def test_dependency_files_that_a_command_names(command: str, good: Sequence[str]
 # Sizes
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize("huge", ["record", "object", "list of the system's files"])
 def test_a_file_that_was_made_huge_is_a_miss(direct: Direct, huge: str) -> None:

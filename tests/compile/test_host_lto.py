@@ -152,6 +152,7 @@ def test_a_damaged_entry_is_compiled_again(warm: tuple[Lab, Compiled], what: str
     assert lab.compile("-flto").outcome == HIT
 
 
+@pytest.mark.files
 def test_each_lost_blob_on_its_own_is_recovered_from(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm
     for path in [path for path in sorted((lab.store / "v2/blobs").rglob("*")) if path.is_file()]:

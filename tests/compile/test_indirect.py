@@ -91,6 +91,7 @@ def test_a_config_file_that_is_young_is_named(direct: Direct) -> None:
     assert remembered(direct, engine, done, system) == f"'{config}' was changed too recently", "its status was"
 
 
+@pytest.mark.files
 def test_an_output_that_was_evicted_is_told(direct: Direct) -> None:
     engine, done = compiled(direct)
     assert isinstance(done.provenance, Provenance)

@@ -155,6 +155,7 @@ def test_another_library_of_the_linker_links_again(program: Program, tmp_path: P
     assert counted.missed == ALL
 
 
+@pytest.mark.files
 def test_keys_of_links_are_whole_digests(program: Program) -> None:
     program.warm()
     names = {path.name for what in ("actions", "blobs") for path in entries(program, what)}
@@ -164,6 +165,7 @@ def test_keys_of_links_are_whole_digests(program: Program) -> None:
 # Hazards: the store
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("how", ["cut", "changed", "gone"])
 @pytest.mark.parametrize("what", ["actions", "blobs"])
 def test_a_damaged_entry_is_never_taken(program: Program, what: str, how: str) -> None:
@@ -257,6 +259,7 @@ def test_a_full_disk_for_the_store_is_no_reason_not_to_link(program: Program, sm
         os.truncate(filler, max(filler.stat().st_size - room * 1024, 0))
 
 
+@pytest.mark.files
 def test_a_store_that_is_only_read_serves_links_and_keeps_none(program: Program) -> None:
     program.warm()
     held = entries(program, "actions"), entries(program, "blobs")
@@ -277,6 +280,7 @@ def test_with_recache_each_device_link_runs_again(program: Program) -> None:
     assert program.link()[1].outcome == HIT
 
 
+@pytest.mark.files
 def test_links_are_held_to_the_size_of_the_store(program: Program) -> None:
     """With room for those of three links or so and what is told of them, the last one of which is served."""
     program.lab.environ["HIPCACHE_MAX_SIZE"] = "64K"

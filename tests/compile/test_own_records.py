@@ -70,6 +70,7 @@ def edit_plans(lab: Lab, program: Path) -> list[Path]:
     return edited
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
 def test_a_program_in_a_plan_that_a_co_writer_edited_is_not_run(lab: Lab) -> None:

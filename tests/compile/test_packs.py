@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import Lab
+from hip import HIT, Lab
 from hipcache.disk import compression
 from hipcache.disk.confined import Confined
 from hipcache.disk.hashing import blake3
@@ -18,6 +19,7 @@ from hipcache.store.layout import BLOCK
 from hipcache.store.local import LocalStore
 from hipcache.store.packs import INDEX, Packs
 from hipcache.store.seal import Seal
+from hipcache.store.upkeep import Upkeep
 from toolchains import COMPILERS
 
 KEYS = [f"{number:064x}" for number in range(8)]
@@ -305,11 +307,28 @@ def test_names_are_those_of_files_and_packs(store: LocalStore) -> None:
 # Compiles
 
 
+def test_a_plain_tar_of_a_store_is_that_store(packing: Lab) -> None:
+    """Also where it was made while others wrote: what is torn is a miss."""
+    packing.compile("-MD")
+    place = packing.root / "unpacked"
+    place.mkdir()
+    subprocess.run(["tar", "-C", packing.store, "-cf", packing.root / "store.tar", "."], check=True)
+    subprocess.run(["tar", "-C", place, "-xf", packing.root / "store.tar"], check=True)
+    packing.environ["HIPCACHE_DIR"] = str(place)
+    packing.count_anew()
+    assert packing.compile("-MD").outcome == HIT
+    assert packing.hipcache("verify").status == 0
+    index = place / "v2/packs/index"
+    index.write_bytes(index.read_bytes()[:100])
+    packing.count_anew()
+    packing.compile("-O1")
+    held = LocalStore(place, max_bytes=0).size().bytes
+    assert held == sum(entry.size for entry in Upkeep(Confined(place), time.time).entries())
+
+
 @pytest.fixture
 def packing(tmp_path: Path) -> Lab:
-    lab = Lab.make(tmp_path, COMPILERS[-1])
-    lab.environ["HIPCACHE_PACKS"] = "1"
-    return lab
+    return Lab.make(tmp_path, COMPILERS[-1])
 
 
 def test_direct_hits_are_served_from_packs(packing: Lab) -> None:

@@ -87,6 +87,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.files
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_blob_that_changed_is_hashed(system: System, damage: str) -> None:
     system.warm()
@@ -95,6 +96,7 @@ def test_a_blob_that_changed_is_hashed(system: System, damage: str) -> None:
     assert not system.served()
 
 
+@pytest.mark.files
 def test_a_blob_that_changes_through_a_mapping_without_another_time_is_hashed(system: System) -> None:
     """A page that was written before is written again: the file system learns of the first time alone."""
     system.warm()

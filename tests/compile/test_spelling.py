@@ -110,6 +110,7 @@ def test_settings_that_take_or_keep_nothing(lab: Lab) -> None:
     assert compile_as(lab, "scons", env={"HIPCACHE_RECACHE": "1"}).outcome == MISS
 
 
+@pytest.mark.files
 def test_code_that_the_store_has_lost_is_compiled_again(lab: Lab) -> None:
     compile_as(lab, "cmake")
     for blob in [path for path in (lab.store / "v2" / "blobs").rglob("*") if path.is_file()]:

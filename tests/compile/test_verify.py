@@ -50,6 +50,7 @@ def test_a_store_that_was_used_is_whole(lab: Lab) -> None:
     assert lab.compile("-MD").outcome == "hit", "checking removes nothing"
 
 
+@pytest.mark.files
 @only_19
 def test_checking_is_no_use(lab: Lab, store: LocalStore) -> None:
     """What is used least must still be the first to go."""
@@ -59,6 +60,7 @@ def test_checking_is_no_use(lab: Lab, store: LocalStore) -> None:
     assert path.stat().st_mtime == 1_600_000_000
 
 
+@pytest.mark.files
 @only_19
 def test_damage_is_told_removed_and_no_longer_counted(lab: Lab, store: LocalStore) -> None:
     good, bad = store.put_blob(b"good"), store.put_blob(b"bad")
@@ -78,6 +80,7 @@ def test_damage_is_told_removed_and_no_longer_counted(lab: Lab, store: LocalStor
     assert verify(lab) == (0, {})
 
 
+@pytest.mark.files
 @only_19
 def test_a_record_whose_contents_were_evicted_is_no_damage(lab: Lab, store: LocalStore) -> None:
     gone = store.put_blob(b"gone")
@@ -94,6 +97,7 @@ def test_a_record_whose_contents_were_evicted_is_no_damage(lab: Lab, store: Loca
     assert store.get_action(KEY) is None
 
 
+@pytest.mark.files
 @only_19
 def test_people_are_told_what_and_why(lab: Lab, store: LocalStore) -> None:
     bad = store.put_blob(b"bad")
@@ -135,6 +139,7 @@ def test_a_whole_compile_is_known_whatever_its_digest_begins_with(tmp_path: Path
     assert store.get_action(KEY) == whole.pack()
 
 
+@pytest.mark.files
 @only_19
 def test_nothing_outside_is_touched(lab: Lab, store: LocalStore, tmp_path: Path) -> None:
     good = store.put_blob(b"good")
@@ -161,6 +166,7 @@ def test_nothing_outside_is_touched(lab: Lab, store: LocalStore, tmp_path: Path)
     assert verify(lab) == (0, {})
 
 
+@pytest.mark.files
 @only_19
 def test_a_tree_that_is_a_link_is_not_entered(lab: Lab, store: LocalStore, tmp_path: Path) -> None:
     store.put_blob(b"good")
@@ -171,6 +177,7 @@ def test_a_tree_that_is_a_link_is_not_entered(lab: Lab, store: LocalStore, tmp_p
     assert (tmp_path / "blobs" / "stray").exists()
 
 
+@pytest.mark.files
 @only_19
 def test_a_read_only_store_is_told_of_and_left(lab: Lab, store: LocalStore) -> None:
     bad = store.put_blob(b"bad")

@@ -34,6 +34,7 @@ def state(lab: Lab) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (*lab.root.rglob("*"), *(lab.store / "v2/blobs").rglob("*"))}
 
 
+@pytest.mark.files
 def test_compiles_of_a_store_that_is_right_are_the_same(lab: Lab) -> None:
     """Also with a CUID of hipcache's own, and named by a response file."""
     lab.write("flags", "-O1 -o named.o")

@@ -52,6 +52,7 @@ def refused(lab: Lab, build: Path) -> str:
     return ended.err.decode()
 
 
+@pytest.mark.files
 def test_what_a_build_used_stays_and_is_served_by_the_launcher_and_by_the_engine(lab: Lab) -> None:
     mine, other = lab.root / "mine", lab.root / "other"
     mine.mkdir(), other.mkdir()
@@ -78,6 +79,7 @@ def test_what_a_build_used_stays_and_is_served_by_the_launcher_and_by_the_engine
     assert gc(lab, "--not-used-by", directory / "compile_commands.json").startswith("freed ")
 
 
+@pytest.mark.files
 def test_where_it_is_not_known_nothing_is_removed(lab: Lab) -> None:
     lab.compile(output="known.o")
     lab.compile(output="known.o")
@@ -116,6 +118,7 @@ def test_links_of_device_code_below_the_directory_count(lab: Lab) -> None:
     assert counted.outcome == HIT
 
 
+@pytest.mark.files
 def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
     lab.warm()
     store = LocalStore(lab.store, max_bytes=0)
@@ -130,6 +133,7 @@ def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
         used.by(built, store, "", int)
 
 
+@pytest.mark.files
 def test_what_a_build_used_goes_with_export_and_serves_elsewhere(lab: Lab) -> None:
     mine = lab.root / "mine"
     mine.mkdir()

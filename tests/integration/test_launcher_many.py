@@ -91,6 +91,7 @@ def test_who_waits_for_a_unit_makes_it_when_the_one_that_made_it_is_killed(lab: 
     assert (lab.root / "two.o").read_bytes() == (lab.root / "out.o").read_bytes()
 
 
+@pytest.mark.files
 @only_15
 def test_a_store_with_room_for_little_is_held_to_its_size_and_gives_right_objects(lab: Lab) -> None:
     size = 150_000

@@ -65,6 +65,7 @@ def test_wrong_credentials_are_told_as_such(cloud: Cloud, monkeypatch: pytest.Mo
     backend.close()
 
 
+@pytest.mark.files
 def test_contents_that_are_others_are_compiled_and_counted(team: Team, cloud: Cloud) -> None:
     first, second = team.machine(), team.machine()
     first.compile()

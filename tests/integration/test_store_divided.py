@@ -25,6 +25,7 @@ def divided(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Path]:
     private_mounts.detach(at)
 
 
+@pytest.mark.files
 def test_a_mount_inside_a_store_is_a_condition(lab: Lab, divided: Path) -> None:
     assert lab.run(lab.words()).status == 0
     plain = (lab.root / "out.o").read_bytes()

@@ -106,6 +106,7 @@ def make_later(store: Path) -> None:
         (store / later).write_text("of a later version")
 
 
+@pytest.mark.files
 def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
     lab.warm()
     expected = plain(lab)
