@@ -11,6 +11,7 @@ from hipcache import config
 from hipcache.app.front import make
 from hipcache.clang import command
 from hipcache.driver_header import header
+from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import ENOUGH
 from hipcache.engine import open_engine
 from hipcache.processes.runner import Runner
@@ -78,6 +79,12 @@ def counts(lab: Lab) -> dict[str, int]:
     assert isinstance(found, dict)
     print("without:", told["without_preamble"])  # for who reads of a failure
     return found
+
+
+def wait(lab: Lab) -> None:
+    """After that the next source makes it."""
+    for number in range(80, 80 + PAYS):
+        build(lab, number)
 
 
 def prepare(lab: Lab, *flags: str) -> None:

@@ -5,8 +5,8 @@ results: a PCH has 7 MB, zstd makes 3.9 of them, and the results of an ordinary 
 So neither a store nor what a CI job saves of it is larger for that. It can be made again at any time.
 
 A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
-the words], "why": why it could not be made, "compared": has a pass come out the same with it and without?}; without
-outputs it only counts. It is in no key.
+the words], "why": why it could not be made, "compared": [has a pass come out the same with it and without, of the
+architecture that it was made with, of another one?]}; without outputs it only counts. It is in no key.
 The words are zlib-compressed: all identifiers of the header's files and of its expanded text, between newlines.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import string
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -33,8 +32,9 @@ from hipcache.values import dataclass, field, replace
 # Three sets of options with 22 architectures and the host. It may be memory.
 _MOST = 512 << 20
 _LISTS = ("opened", "there", "directories", "links")
-_LETTERS = {*f"{string.ascii_letters}{string.digits}_$".encode(), *range(0x80, 0x100)}
-_TO_BLANKS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(0x100))
+_TO_BLANKS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() or byte in b"_$" else ord(" ") for byte in range(0x100))
+# So many passes miss it before a compile that makes it: one costs more than two passes save, and three are compared.
+PAYS = 4
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
 
@@ -50,12 +50,11 @@ class Entry:
     wanted: int = 0
     outputs: tuple[str, ...] = ()
     why: str = ""
-    compared: bool = False
+    compared: tuple[bool, bool] = (False, False)
 
     @property
     def is_due(self) -> bool:
-        """The second pass that could use it makes it: one alone would not get back what that costs."""
-        return self.wanted >= (_REFUSED_FOR if self.why else 1)
+        return self.wanted >= (_REFUSED_FOR if self.why else PAYS)
 
     def missed(self) -> Entry:
         return replace(self, wanted=self.wanted + 1, outputs=())
@@ -69,7 +68,8 @@ class Entry:
         try:
             found = json.loads(record) if record else {}
             outputs = tuple(map(str, found["outputs"]))
-            return cls(int(found.get("wanted", 0)), outputs, str(found.get("why", "")), found.get("compared") is True)
+            own, other = found["compared"]
+            return cls(int(found["wanted"]), outputs, str(found["why"]), (own is True, other is True))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
 
@@ -77,18 +77,22 @@ class Entry:
 @dataclass(frozen=True)
 class Made:
     """A precompiled header. `pch`: the file; `read`: the headers, in clang's order; `observed`: all paths that were
-    looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set."""
+    looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set; `macros`:
+    those that the compiler defines, as it lists them (a device's); `corrections`: of those, for a pass."""
 
     read: tuple[str, ...]
     observed: Observed
     names: tuple[str, ...]
+    macros: bytes = b""
+    corrections: tuple[str, ...] = ()
     pch: Path = field(default=Path())
     reads: ReadSet = field(default=ReadSet((), (), ()))
 
     def pack(self) -> bytes:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
         missed = {place: sorted(names) for place, names in self.observed.missed.items()}
-        return pack_json({**lists, "missed": missed, "read": self.read, "names": self.names}, level=1)
+        more = {"missed": missed, "read": self.read, "names": self.names, "macros": self.macros.decode()}
+        return pack_json({**lists, **more}, level=1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Made:
@@ -98,7 +102,8 @@ class Made:
             opened, there, directories, links = (set(map(str, found[name])) for name in _LISTS)
             missed = {place: set(names) for place, names in found["missed"].items()}
             observed = Observed(opened, there, directories, missed, links)
-            return cls(tuple(map(str, found["read"])), observed, tuple(map(str, found["names"])))
+            read, names = (tuple(map(str, found[name])) for name in ("read", "names"))
+            return cls(read, observed, names, str(found["macros"]).encode())
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a precompiled header: {error}") from error
 

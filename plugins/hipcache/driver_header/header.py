@@ -4,7 +4,8 @@
     clang -cc1 ... -include-pch P -fno-validate-pch      (in the place of the -include)
 
 It is made with the options of the pass, but for the user's -I, -iquote, -D and -U that the header does not ask for: so
-one serves all sources of a build. `Made.unfit` (entry) says for which passes the header would be another one with them.
+one serves all sources of a build. One serves all architectures whose macros the header does not ask for either: a pass
+corrects those (-U, -D) that the compiler defines for the architecture it was made with.
 
 For a device TEXT declares the second of the header's two weak functions once more: with that, clang lists them in the
 order in which it does without a precompiled header (clang 16 to 22), and the bitcode is the same, byte for byte.
@@ -23,7 +24,7 @@ from hipcache.patterns import pattern
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
-_RULES = "3"
+_RULES = "4"
 ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
@@ -33,6 +34,9 @@ _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
 # function that is no template; templates are instantiated in the pass). Where a call is computed or in dead code,
 # nothing in the module tells: then the source's text does.
 PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
+_MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
+# Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
+DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 # What ends the name of a macro: clang writes `#define NAME VALUE`, with what is before the first `=` for NAME.
@@ -50,7 +54,7 @@ _OF_ARCH = ("-target-cpu", "-target-feature")
 # in a precompiled header (operator new and delete).
 _LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R"
-    r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
+    r"|W(?:error=)?(?:everything|system-headers|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
     r"|foffload-implicit|c-isystem|cxx-isystem|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|F"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|-?std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding"
@@ -84,6 +88,8 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
+        if option.role is Role.MACRO and DEPRECATED.search(os.fsencode(option.value)):
+            return f"{option.value} may be deprecated"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
     return ""
@@ -115,8 +121,10 @@ def places(front: FrontEnd) -> list[str]:
     return [option.value for option in order]
 
 
-def key(front: FrontEnd, directory: str) -> Key:
-    """`directory`: the working directory. The same for all sources of a build, as a rule."""
+def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
+    """`directory`: the working directory. The same for all sources of a build, as a rule; `shared`: and for all
+    architectures."""
+    skipped = _OF_ARCH if shared and front.is_device else ()
     relative = any(
         option.role is Role.SEARCH and not is_of_user(option) and not option.value.startswith("/")
         for option in front.job.options
@@ -124,11 +132,17 @@ def key(front: FrontEnd, directory: str) -> Key:
     named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
     parts = [
         *_compiler(front),
-        *(("option", " ".join(option.text)) for option in _options(front)),
+        *(("option", " ".join(option.text)) for option in _options(front) if option.name not in skipped),
         *named,
         *([("directory", directory)] if relative else []),
     ]
     return make_key("driver's header", parts)
+
+
+def macros_key(front: FrontEnd) -> Key:
+    """The key of the macros that the compiler defines."""
+    options = (("option", " ".join(option.text)) for option in _options(front))
+    return make_key("macros that the compiler defines", [*_compiler(front), *options])
 
 
 def trust_key(front: FrontEnd) -> Key:
@@ -144,30 +158,51 @@ def off_key(front: FrontEnd) -> Key:
 
 def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
     """The command that reads TEXT on standard input: a file would be listed as one that each pass has read."""
-    words = [front.job.program, "-cc1"]
-    for option in _options(front):
-        words += option.text
-    words += ["-main-file-name", "header", "-emit-pch", "-fno-pch-timestamp"]
     return [
-        *words,
-        *("-dependency-file", dependencies, "-MT", "output", "-sys-header-deps", "-o", output, "-x", "hip", "-"),
+        *_command(front),
+        *("-emit-pch", "-fno-pch-timestamp", "-dependency-file", dependencies, "-MT", "output", "-sys-header-deps"),
+        *("-o", output, "-x", "hip", "-"),
     ]
 
 
 def preprocessing(front: FrontEnd, output: str) -> list[str]:
     """The command that writes the header's text with its macros expanded: names that it pastes together (`gammal` of
     `gamma` and `l`) stand nowhere else."""
-    words = [front.job.program, "-cc1"]
-    for option in _options(front):
-        words += option.text
-    return [*words, "-main-file-name", "header", "-E", "-P", "-o", output, "-x", "hip", os.devnull]
+    return [*_command(front), "-E", "-P", "-o", output, "-x", "hip", os.devnull]
 
 
-def using(front: FrontEnd, argv: list[str], pch: str) -> list[str]:
+def listing(front: FrontEnd, output: str) -> list[str]:
+    """The command that lists the macros that the compiler defines."""
+    words = _command(front)
+    at = words.index(NAME)
+    return [*words[: at - 1], *words[at + 1 :], "-E", "-dM", "-o", output, "-x", "hip", os.devnull]
+
+
+def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:
+    """The options after which macros listed as `made` are those listed as `own`, by the name of the macro. With a blank
+    behind it, the name is another one to clang (collectMacroDefinitions in ASTReader.cpp): so it writes an #undef and a
+    #define, and does not warn of a second definition."""
+    before, after = ({line[1]: line for line in _MACRO.finditer(text.decode())} for text in (made, own))
+    found: dict[str, tuple[str, ...]] = {}
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if not (old and new and old[0] == new[0]):
+            found[name] = ("-U", name, *(("-D", f"{name}{new[2] or ''} ={new[3]}") if new else ()))
+    return found
+
+
+def using(front: FrontEnd, argv: list[str], pch: str, corrections: tuple[str, ...]) -> list[str]:
     """The command of a pass, with the precompiled header."""
     at = argv.index(NAME)
     guards = [word for name in _OF_HOST for word in ("-error-on-deserialized-decl", name)] if front.is_device else []
-    return [*argv[:2], "-include-pch", pch, "-fno-validate-pch", *guards, *argv[2 : at - 1], *argv[at + 1 :]]
+    ours = ["-include-pch", pch, "-fno-validate-pch", *corrections, *guards]
+    return [*argv[:2], *ours, *argv[2 : at - 1], *argv[at + 1 :]]
+
+
+def _command(front: FrontEnd) -> list[str]:
+    """Without what it is to do."""
+    words = (word for option in _options(front) for word in option.text)
+    return [front.job.program, "-cc1", *words, "-main-file-name", "header"]
 
 
 def _options(front: FrontEnd) -> Iterator[Option]:

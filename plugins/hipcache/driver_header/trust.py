@@ -3,9 +3,10 @@
 A header comes to trust for a compiler and a side (device or host) when three sources came out the same, byte for byte:
 the bitcode of a front end, the object of the host, the messages, the files that were read. (An edited source is another
 one. Of each source one architecture is compared; the others wait for that, and may use it then: that clang reads PCH
-files well depends on neither the architecture nor the standard of C++.) Of the uses of a PCH file one in three is
-compared until one came out the same, and then one in so many (HIPCACHE_PREAMBLE_CHECKS) for ever. A difference ends the
-use for that compiler, unless the compiler differs from itself.
+files well depends on neither the architecture nor the standard of C++.) Of the uses of a PCH file one in eight is
+compared until one came out the same, of those for other architectures too, and then one in so many
+(HIPCACHE_PREAMBLE_CHECKS) for ever. A difference ends the use for that compiler, unless the compiler differs from
+itself.
 
 The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}.
 """
@@ -24,7 +25,7 @@ from hipcache.values import dataclass, field
 
 ENOUGH = 3
 # One use in so many is compared of a PCH file that never was.
-_NEW = 3
+_NEW = 8
 # Of 256 passes that would wait for comparisons, so many begin one.
 _AGAIN = 16
 

@@ -7,8 +7,9 @@ that is not there, and if all that the header was made of is unchanged, before a
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,7 +46,7 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 WITHOUT = "without "
 OPTIONS, OFF, NONE_YET, COMPARING, IN_VAIN = "options", "switched off", "none yet", "comparing", "in vain the last time"
 MACROS, DIRECTORIES, FAILED, MESSAGES = "macros", "directories", "fails", "messages"
-UNDEFINED, CHANGED = "undefined functions", "changed"
+ARCHITECTURE, UNDEFINED, CHANGED = "architecture", "undefined functions", "changed"
 # They are likely to come to the same the next time.
 _LASTING = (FAILED, MESSAGES, UNDEFINED)
 
@@ -63,8 +64,10 @@ class DriverHeader:
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session), Notes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
-        self._puts_off: dict[str, bool] = {}
+        self._texts: dict[tuple[bytes, str], bool] = {}
         self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
+        self._due: dict[str, bool] = {}
 
     def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
         """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
@@ -74,17 +77,20 @@ class DriverHeader:
         if why:
             return self._plainly(why, plainly)
         began = self.session.engine.clock()
-        key = header.key(front, self.session.command.cwd).digest
-        known = self._entry(key)
-        ready = self._ready(known, work.stem)
-        if not ready:
-            known, ready = self._new(key, known, work)
-        if not ready:
-            return self._plainly(NONE_YET, plainly)
-        why = self._unfit(front, known, ready) or (IN_VAIN if self.notes.holds(front) else "")
-        turn = Turn.WAIT if why else self.trust.turn(front, is_compared=known.compared)
+        for shared in (True, False):
+            key = header.key(front, self.session.command.cwd, shared=shared).digest
+            known, ready = self._found(key, work)
+            why, corrections = self._unfit(front, known, ready) if ready else (NONE_YET, ())
+            if why != ARCHITECTURE:
+                break
+        if not ready or why:
+            return self._plainly(why, plainly)
+        ready = replace(ready, corrections=corrections)
+        compared = known.compared[bool(corrections)]
+        why = IN_VAIN if self.notes.holds(front) else ""
+        turn = Turn.WAIT if why else self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT and not why and (self.trust.has_waited(front) or self._has_waited_for_slot()):
-            turn = self.trust.turn(front, is_compared=known.compared)
+            turn = self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT:
             return self._plainly(why or COMPARING, plainly)
         if turn is Turn.COMPARE:
@@ -146,15 +152,44 @@ class DriverHeader:
                 self.files.put_action(key, identity.encode(), own=True)
         return path.exists()
 
-    def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> str:
-        """The reason why the header of this pass may be another one."""
-        macros = header.macros(front)
-        asks = macros and entry.asks_for(self.shelf.contents.read(known.outputs[3]), macros)
-        return MACROS if asks else ""
+    def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> tuple[str, tuple[str, ...]]:
+        """(the reason why the header of this pass may be another one, the corrections with which it is not)"""
+        words = self.shelf.contents.read(known.outputs[3])
+        if (macros := header.macros(front)) and entry.asks_for(words, macros):
+            return MACROS, ()
+        try:
+            corrections = header.corrections(ready.macros, self._macros(front)) if front.is_device else {}
+        except JobFailed:
+            return ARCHITECTURE, ()
+        if corrections and entry.asks_for(words, corrections):
+            return ARCHITECTURE, ()
+        return "", tuple(word for words in corrections.values() for word in words)
+
+    def _macros(self, front: FrontEnd) -> bytes:
+        """Those that the compiler defines, as it lists them. Raises JobFailed."""
+        session, key = self.session, header.macros_key(front).digest
+        if not (found := self.files.get_action(key, own=True) or b""):
+            path = session.jobs.scratch(f"{key}.h")
+            session.jobs.run(_LABEL, header.listing(front, str(path)))
+            found = path.read_bytes()
+            if not session.identities.changed():
+                with suppress(StoreError):
+                    self.files.put_action(key, found, own=True)
+        return found
+
+    def _found(self, key: str, work: Pass) -> tuple[Entry, Made | None]:
+        """The stored one, or a new one. The passes of one compile wait for that which makes it."""
+        known = self._entry(key)
+        if ready := self._ready(known, work.stem):
+            return known, ready
+        with self._making.setdefault(key, threading.Lock()):
+            known = self._entry(key)
+            ready = self._ready(known, work.stem)
+            return (known, ready) if ready else self._new(key, known, work)
 
     def _new(self, key: str, known: Entry, work: Pass) -> tuple[Entry, Made | None]:
-        """A new one, if one is due. One process makes it, while others go on without."""
-        if not known.is_due:
+        """A new one, if one was due when this compile began. Other processes go on without meanwhile."""
+        if not (self._due.setdefault(key, known.is_due) and known.is_due):
             self.shelf.put(key, known.missed().pack())
             return known, None
         with self.files.lock(key, wait=False) as mine:
@@ -175,6 +210,7 @@ class DriverHeader:
     def _make(self, work: Pass) -> tuple[Made, bytes]:
         session, front = self.session, work.front
         scratch = session.jobs.scratch
+        macros = self._macros(front) if front.is_device else b""
         pch, rule, expanded = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d", "ii"))
         text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
         with session.engine.slots.hold(session.jobs.runner.check):
@@ -192,7 +228,7 @@ class DriverHeader:
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise Refused("the order of its directories is not known")
-        made = Made(read, observed, names, pch, reads)
+        made = Made(read, observed, names, macros, pch=pch, reads=reads)
         contents = tuple(file.digest for file in reads.files)
         with self._lock:  # most architectures read the same files
             if contents not in self._words:
@@ -207,7 +243,10 @@ class DriverHeader:
             return DIRECTORIES
         observed = made.observed.joined(Observed(missed=by_directory(shadows)))
         with_it = replace(
-            plain, argv=header.using(front, plain.argv, str(made.pch)), began=began, more=(made.read, observed)
+            plain,
+            argv=header.using(front, plain.argv, str(made.pch), made.corrections),
+            began=began,
+            more=(made.read, observed),
         )
         try:
             found = attempt(session, name, front, with_it)
@@ -224,25 +263,27 @@ class DriverHeader:
         digests = {file.path: file.digest for file in found.trace.reads.files}
         if any(digests.get(file.path) != file.digest for file in made.reads.files):
             return CHANGED
-        if front.is_device and self._may_lose_errors(digests, {file.path for file in made.reads.files}):
+        headers = {file.path for file in made.reads.files}
+        others = {path: digest for path, digest in digests.items() if path not in headers}
+        mine = [path for path in others if not path.startswith(front.search.system)]
+        if any(self._has(header.DEPRECATED, path, others[path]) for path in mine):
+            return MESSAGES
+        # Errors may be lost where clang leaves nothing of a call, too; not in the library that has <string_view>.
+        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
+        calls = [path for path in others if front.is_device and os.path.dirname(path) not in library]
+        if any(self._has(header.PUTS_OFF, path, others[path]) for path in calls):
             return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
 
-    def _may_lose_errors(self, digests: Mapping[str, str], headers: set[str]) -> bool:
-        """May a file call what is put off where clang leaves nothing of it? Not one of the header's, nor of the library
-        that has <string_view>. `digests`: of all files, by their paths."""
-        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
-        own = [path for path in digests if path not in headers and os.path.dirname(path) not in library]
-        return any(self._names_what_is_put_off(path, digests[path]) for path in own)
-
-    def _names_what_is_put_off(self, path: str, digest: str) -> bool:
-        if digest not in self._puts_off:
+    def _has(self, what: re.Pattern[bytes], path: str, digest: str) -> bool:
+        """Has the file with that digest such a text?"""
+        if (what.pattern, digest) not in self._texts:
             try:
                 text = Path(self.session.command.cwd, path).read_bytes()
             except OSError:
                 return True
-            self._puts_off[digest] = bool(header.PUTS_OFF.search(text))
-        return self._puts_off[digest]
+            self._texts[what.pattern, digest] = bool(what.search(text))
+        return self._texts[what.pattern, digest]
 
     def _compared(
         self,
@@ -270,8 +311,10 @@ class DriverHeader:
                 return plain
             self.session.counted[CHECKED] += 1
             same = not why
-            if same and not (known := self._entry(key)).compared and known.outputs:
-                self.shelf.put(key, replace(known, compared=True).pack())
+            known, other = self._entry(key), bool(made.corrections)
+            if same and not known.compared[other] and known.outputs:
+                own = (known.compared[0] or not other, known.compared[1] or other)
+                self.shelf.put(key, replace(known, compared=own).pack())
             return plain
         finally:
             self.trust.told(work.front, same=same)

@@ -114,12 +114,9 @@ def _words(text: bytes) -> tuple[set[str], set[str]]:
 
 def _names(names: Iterable[str], words: set[str], strings: bytes) -> frozenset[str]:
     """Those of the names that are in the words, or (of a _Pragma) in the strings."""
-    return frozenset(name for name in names if _is_named(name, words, strings))
-
-
-def _is_named(name: str, words: set[str], strings: bytes) -> bool:
     aside.go_on()
-    return name in words or name.encode() in strings or any(name in word for word in words)
+    text = " ".join(words)
+    return frozenset(name for name in names if name in text or name.encode() in strings)
 
 
 def _pieces(words: set[str]) -> frozenset[str]:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 # Seconds after which a thread that waits looks whether a signal has come. The kernel may give one to any thread of the
 # process; the main thread, whose work it is, is not woken then.
-LOOK = 0.02
+LOOK = 0.1
 # Bytes below which native code takes less than some milliseconds.
 LARGE = 1 << 20
 
