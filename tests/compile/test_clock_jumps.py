@@ -88,6 +88,7 @@ def test_two_writes_within_one_tick_look_alike_and_neither_is_relied_on(tmp_path
 JUMPS = [(0.0, 0.0), (0.0, HOUR), (HOUR, 0.0), (-HOUR, 0.0), (0.0, -HOUR), (-HOUR, HOUR)]
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize(("began", "ended"), JUMPS)
 def test_a_file_that_was_written_just_before_is_not_relied_on(direct: Direct, began: float, ended: float) -> None:
@@ -101,6 +102,7 @@ def test_a_file_that_was_written_just_before_is_not_relied_on(direct: Direct, be
     assert decides(direct, began, ended, racy=300) != "state"
 
 
+@pytest.mark.files
 @only_19
 @pytest.mark.parametrize(("began", "ended"), [jump for jump in JUMPS if min(jump) == 0])
 def test_a_file_that_is_old_is_relied_on_wherever_the_clock_goes_from_there(

@@ -18,6 +18,7 @@ __all__ = ["direct"]
 STATE = 1
 
 
+@pytest.mark.files
 @only_19
 def test_a_fresh_clone_is_served_by_content_and_then_by_its_new_state(direct: Direct) -> None:
     lab = direct.lab

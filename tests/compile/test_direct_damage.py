@@ -14,6 +14,7 @@ pytestmark = pytest.mark.archs(1)
 
 
 @only_19
+@pytest.mark.files
 def test_a_record_cut_or_changed_anywhere_is_none(direct: Direct) -> None:
     direct.lab.warm()
     path = direct.record()

@@ -66,7 +66,7 @@ def test_what_a_build_used_stays_and_is_served_by_the_launcher_and_by_the_engine
     told = gc(lab, "--not-used-by", directory, "--dry-run")
     assert entries(lab) == before
     freed = gc(lab, "--not-used-by", directory)
-    assert freed.split(";")[0] == f"freed {told.split(' would be')[0]}"
+    assert freed.split(";")[0] == f"freed {told.split(' in ')[0]}"
     assert not freed.startswith("freed 0 ")
     assert len(entries(lab)) < len(before)
     assert lab.hipcache("verify").status == 0

@@ -254,7 +254,8 @@ def _private_directories(own: list[str], shared: Sequence[str]) -> Iterator[str]
     mine = os.geteuid()
     for path in own + [f"{directory}/hipcache-{mine}" for directory in shared if directory]:
         with contextlib.suppress(OSError):
-            os.makedirs(path, mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, mode=0o700)  # a TMPDIR that is not there stays so
             status = os.stat(path, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode) and status.st_uid == mine and not status.st_mode & 0o022:
                 yield path
