@@ -151,7 +151,7 @@ def run(work: Path, screen: Screen, plan: tuple[Step, ...]) -> Iterator[Row]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HIPCACHE_")}
     environ |= {"HIPCACHE_DIR": str(work / "store"), "HIPCACHE_RESIDENT": "0", "HIP_PLATFORM": "amd"}
     environ.pop("CMAKE_HIP_COMPILER_LAUNCHER", None)
-    # From clang 18 on an object names its CUID, which depends on the build directory: none, so that the two are the same.
+    # From clang 18 on an object contains its CUID, and the build directory counts in that.
     environ["HIPFLAGS"] = "-fuse-cuid=none"
 
     module = f"-DCMAKE_MODULE_PATH={CHECKOUT / 'cmake'}"
