@@ -101,6 +101,7 @@ def test_what_is_there_stays_first_and_in_its_order(tmp_path: Path) -> None:
 # In a compile
 
 
+@pytest.mark.files
 def test_a_directory_that_changes_is_looked_through_by_name(direct: Direct) -> None:
     lab = direct.lab
     (lab.root / "first").mkdir()
