@@ -37,12 +37,33 @@ def test_lines_without_text_before_code_are_a_hit(lab: Lab, name: str, inserted:
 
 
 @pytest.mark.new_driver
-@pytest.mark.parametrize("flags", ["-std=c++20", "-fgpu-rdc", "-fstack-clash-protection"])
+@pytest.mark.parametrize("flags", ["-std=c++20", "-fstack-clash-protection"])
 def test_lines_without_text_are_a_hit_whatever_the_options_are_that_show_none(lab: Lab, flags: str) -> None:
     lab.write("k.hip", kernel("3"))
     lab.warm(*flags.split())
     lab.write("k.hip", "// a line\n" + kernel("3"))
     assert lab.compile(*flags.split()).outcome == HIT
+
+
+ASSEMBLY = '__attribute__((device)) int f(int x) { asm volatile("s_nop 0\\n s_nop 1"); return x; }\n'
+WARNING = '__attribute__((device, warning("x"))) int f(int);\n__attribute__((device)) int g(int x) { return f(x); }\n'
+ANNOTATION = '__attribute__((device)) int f(int* x) { return __builtin_annotation(x[1], "zz"); }\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        (ASSEMBLY, "/* a longer comment */\n"),
+        (ASSEMBLY, "/* a */\n// a line\n"),
+        (WARNING, "/* a */\n// a line\n"),
+        (ANNOTATION, "/* a */\n// a line\n"),
+    ],
+)
+def test_bitcode_has_places_that_comments_move(lab: Lab, text: str, edited: str) -> None:
+    lab.write("k.hip", "/* a */\n" + text)
+    before = lab.warm("-fgpu-rdc")
+    lab.write("k.hip", edited + text)
+    lab.changed(before, "-fgpu-rdc")
 
 
 def test_after_such_an_edit_the_next_compile_is_a_direct_hit(lab: Lab) -> None:

@@ -55,11 +55,12 @@ _HASHES_PATHS = (
 @dataclass(frozen=True)
 class FrontEnd:
     """A pass over the source (of a device unit or the host). `message_format`: the options for it, which are not
-    in the key, since most passes print nothing."""
+    in the key, since most passes print nothing. `delivers_bitcode`: is bitcode in its output, or its output?"""
 
     job: Cc1Job
     key: Key
     message_format: str
+    delivers_bitcode: bool = False
 
     @property
     def cuid(self) -> str:
@@ -83,8 +84,8 @@ class FrontEnd:
     @property
     def comments_matter(self) -> bool:
         """Can an edit of a comment change an output or the messages? Debug information has digests of files, remarks
-        have columns."""
-        if self.auxiliary or keeps_directory(self.job):
+        have columns, bitcode has the places of inline assembly and of attributes with a text."""
+        if self.auxiliary or keeps_directory(self.job) or self.delivers_bitcode or self._has_bitcode_beside:
             return True
         words = [option.text[0].replace("-Werror=", "-W", 1) for option in self.job.options]
         return any(word.startswith(_ABOUT_COMMENTS) or _OLD.fullmatch(word) for word in words)

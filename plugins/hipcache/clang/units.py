@@ -201,7 +201,8 @@ class KeyParts:
             parts += self._option(option, job)
         return parts
 
-    def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]]) -> FrontEnd:
+    def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]], *, by_lto: bool = False) -> FrontEnd:
+        """`by_lto`: does a link of the same compile read its bitcode?"""
         inputs = [("compiler", self.tool(job.program))]
         look = []
         for option in job.options:
@@ -219,6 +220,7 @@ class KeyParts:
             job,
             make_key(kind, [*unit.key.inputs, ("dependencies", "all" if unit.all_headers else "user")]),
             unit.message_format,
+            job.emits in ("-emit-llvm-bc", "-emit-llvm") and not by_lto,
         )
 
     def _one_directory(self, job: Cc1Job) -> Iterable[tuple[str, str]]:
@@ -396,6 +398,6 @@ def _device(one: DevicePass, parts: KeyParts) -> DeviceUnit:
     in_one_step = by_option or not (one.by_lto or one.compile.emits == "-emit-obj")
     steps = [("steps", "one")] if in_one_step else []
     # The linker's part is in the front end's key too: its messages are kept there.
-    front = parts.front("device", one.compile, [*link, *steps])
+    front = parts.front("device", one.compile, [*link, *steps], by_lto=one.by_lto)
     back = tuple(parts.back(one.compile))
     return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, one.by_lto, back, tuple(link))
