@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.frontend import FrontEnd
@@ -32,8 +32,9 @@ _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
 # Ordinary passes read the declarations of other functions that constant ones of libstdc++ call: __sv_check names one
 # of the host's. It is behind members of std::string_view alone (clang 19's tree of the header has no other such
 # function that is no template; templates are instantiated in the pass). Where a call is computed or in dead code,
-# nothing in the module tells: then the source's text does.
+# nothing in the module tells: then the source's text does. Names that the user's macros paste together stand nowhere.
 PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
+PASTES = pattern(rb"##|%:%:|\?\?=\?\?=")
 _MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
 DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
@@ -88,10 +89,15 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
-        if option.role is Role.MACRO and DEPRECATED.search(os.fsencode(option.value)):
-            return f"{option.value} may be deprecated"
+        if option.role is Role.MACRO and any(
+            text.search(os.fsencode(option.value)) for text in (DEPRECATED, PUTS_OFF, PASTES)
+        ):
+            return f"{option.value} may name what is deprecated, or puts errors off"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
+    names = macros(front, all_of_them=True)
+    if len(names) > len(set(names)):  # clang warns, and goes by their order
+        return "a macro is defined twice"
     return ""
 
 
@@ -102,10 +108,10 @@ def is_of_user(option: Option) -> bool:
     return option.role is Role.SEARCH and option.name in ("-I", "-iquote")
 
 
-def macros(front: FrontEnd) -> list[str]:
-    """The names of the user's macros that the header is made without."""
-    mine = (option for option in front.job.options if option.role is Role.MACRO and is_of_user(option))
-    return [_NAME.split(option.value, maxsplit=1)[0] for option in mine]
+def macros(front: FrontEnd, *, all_of_them: bool = False) -> list[str]:
+    """The names of the command's macros; by default of those that the header is made without."""
+    defined = (option for option in front.job.options if option.role is Role.MACRO)
+    return [_NAME.split(option.value, maxsplit=1)[0] for option in defined if all_of_them or is_of_user(option)]
 
 
 def directories(front: FrontEnd) -> list[str]:
@@ -189,6 +195,11 @@ def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:
         if not (old and new and old[0] == new[0]):
             found[name] = ("-U", name, *(("-D", f"{name}{new[2] or ''} ={new[3]}") if new else ()))
     return found
+
+
+def defines(listed: bytes, names: Iterable[str]) -> bool:
+    """Is one of the macros listed?"""
+    return not {line[1] for line in _MACRO.finditer(listed.decode())}.isdisjoint(names)
 
 
 def using(front: FrontEnd, argv: list[str], pch: str, corrections: tuple[str, ...]) -> list[str]:

@@ -31,6 +31,7 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
+from hipcache.patterns import pattern
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
 
@@ -38,6 +39,7 @@ _LABEL = "precompiled header"  # in messages
 # Seconds. Those that were not used for so long go when another one is made.
 _UNUSED = 24 * 3600
 _STANDARD_INPUT = ("-", "<stdin>")
+_SPLICE = pattern(rb"(?:\\|\?\?/)[ \t]*\r?\n")
 # For some sources the compiler itself has two outputs, by the addresses of its memory. So many plain passes that come
 # out the same show that this is none of them.
 _AGAIN = 7
@@ -158,8 +160,11 @@ class DriverHeader:
         if (macros := header.macros(front)) and entry.asks_for(words, macros):
             return MACROS, ()
         try:
-            corrections = header.corrections(ready.macros, self._macros(front)) if front.is_device else {}
+            own = self._macros(front) if front.is_device else b""
         except JobFailed:
+            return ARCHITECTURE, ()
+        corrections = header.corrections(ready.macros, own)
+        if corrections and header.defines(ready.macros + b"\n" + own, header.macros(front, all_of_them=True)):
             return ARCHITECTURE, ()
         if corrections and entry.asks_for(words, corrections):
             return ARCHITECTURE, ()
@@ -273,6 +278,8 @@ class DriverHeader:
         calls = [path for path in others if front.is_device and os.path.dirname(path) not in library]
         if any(self._has(header.PUTS_OFF, path, others[path]) for path in calls):
             return UNDEFINED
+        if front.is_device and any(self._has(header.PASTES, path, others[path]) for path in mine):
+            return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
 
     def _has(self, what: re.Pattern[bytes], path: str, digest: str) -> bool:
@@ -282,7 +289,7 @@ class DriverHeader:
                 text = Path(self.session.command.cwd, path).read_bytes()
             except OSError:
                 return True
-            self._texts[what.pattern, digest] = bool(what.search(text))
+            self._texts[what.pattern, digest] = bool(what.search(_SPLICE.sub(b"", text)))
         return self._texts[what.pattern, digest]
 
     def _compared(
