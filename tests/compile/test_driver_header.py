@@ -61,6 +61,15 @@ def test_an_architecture_that_it_asks_for_has_one_of_its_own(header_lab: Lab) ->
     assert counts(header_lab)["used"]
 
 
+@only_19
+def test_a_macro_of_another_architecture_that_the_command_defines_is_warned_of(header_lab: Lab) -> None:
+    flag = "-D__gfx90a__=5"
+    for number in range(1, 9):
+        build(header_lab, number, flag)
+    header_lab.archs = ("--offload-arch=gfx90a",)
+    assert "__gfx90a__" in build(header_lab, 1, flag).messages
+
+
 def test_macros_are_corrected_by_what_differs() -> None:
     made, own = b"#define A 1\n#define B\n#define C(x) x\n#define D 1\n", b"#define A 2\n#define B\n#define C(x) 1 x\n"
     found = header.corrections(made, own)
@@ -141,7 +150,10 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
     assert b"for_host_alone" in cached.err
 
 
-@pytest.mark.parametrize("text", ["inline int string_view;", 'int f() { return sizeof ""sv; }'])
+@pytest.mark.parametrize(
+    "text",
+    ["inline int string_view;", 'int f() { return sizeof ""sv; }', "int string_\\\nview;", "#define OF(a) a##sv"],
+)
 def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
     """Nothing of the call is left in the module: the words of the source tell that there may be one."""
     prepare(header_lab)
@@ -229,6 +241,11 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
         ('"-include" "__clang_hip_runtime_wrapper.h" "-std=c++20"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "--std=gnu++14"', True),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-nostdsysteminc"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "A=1" "-U" "B"', True),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "A=1" "-D" "A=2"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-U" "A" "-D" "A(x)=x"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "VIEW=std::string_view"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "OF(a)=a##sv"', False),
     ],
 )
 def test_which_passes_may_use_it(words: str, fits: bool) -> None:

@@ -147,7 +147,7 @@ def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
 
 def macros_key(front: FrontEnd) -> Key:
     """The key of the macros that the compiler defines."""
-    options = (("option", " ".join(option.text)) for option in _options(front))
+    options = (("option", " ".join(option.text)) for option in _options(front) if option.role is not Role.MACRO)
     return make_key("macros that the compiler defines", [*_compiler(front), *options])
 
 
@@ -178,8 +178,8 @@ def preprocessing(front: FrontEnd, output: str) -> list[str]:
 
 
 def listing(front: FrontEnd, output: str) -> list[str]:
-    """The command that lists the macros that the compiler defines."""
-    words = _command(front)
+    """The command that lists the macros that the compiler defines by itself."""
+    words = _command(front, macros=False)
     at = words.index(NAME)
     return [*words[: at - 1], *words[at + 1 :], "-E", "-dM", "-o", output, "-x", "hip", os.devnull]
 
@@ -210,9 +210,10 @@ def using(front: FrontEnd, argv: list[str], pch: str, corrections: tuple[str, ..
     return [*argv[:2], *ours, *argv[2 : at - 1], *argv[at + 1 :]]
 
 
-def _command(front: FrontEnd) -> list[str]:
-    """Without what it is to do."""
-    words = (word for option in _options(front) for word in option.text)
+def _command(front: FrontEnd, *, macros: bool = True) -> list[str]:
+    """Without what it is to do; with the user's macros that the header may ask for, or without."""
+    options = (option for option in _options(front) if macros or option.role is not Role.MACRO)
+    words = (word for option in options for word in option.text)
     return [front.job.program, "-cc1", *words, "-main-file-name", "header"]
 
 
