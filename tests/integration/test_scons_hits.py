@@ -143,9 +143,9 @@ def test_a_hit_that_the_compiler_does_not_confirm_fails_in_its_words(newest: Pro
     newest.environ |= {"HIPCACHE_VERIFY": "1"}
     newest.construct(
         "from hipcache import errors\n"
-        "from hipcache.verify import delivered\n"
+        "from hipcache.verify import hit_check\n"
         "def compare(*_): raise errors.CompilerFails\n"
-        "delivered.compare = compare\n"
+        "hit_check.compare = compare\n"
         'env.HipObject("one.hip")'
     )
     newest.build()
