@@ -35,9 +35,11 @@ _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
 # nothing in the module tells: then the source's text does. Names that the user's macros paste together stand nowhere.
 PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
 PASTES = pattern(rb"##|%:%:|\?\?=\?\?=")
+_SPLICE = pattern(rb"(?:\\|\?\?/)[ \t]*\r?\n")
 _MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
 DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
+TEXTS = (DEPRECATED, PUTS_OFF, PASTES)
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 # What ends the name of a macro: clang writes `#define NAME VALUE`, with what is before the first `=` for NAME.
@@ -89,9 +91,7 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
-        if option.role is Role.MACRO and any(
-            text.search(os.fsencode(option.value)) for text in (DEPRECATED, PUTS_OFF, PASTES)
-        ):
+        if option.role is Role.MACRO and texts_in(os.fsencode(option.value)):
             return f"{option.value} may name what is deprecated, or puts errors off"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
@@ -99,6 +99,12 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     if len(names) > len(set(names)):  # clang warns, and goes by their order
         return "a macro is defined twice"
     return ""
+
+
+def texts_in(content: bytes) -> list[re.Pattern[bytes]]:
+    """Those of TEXTS that a file or the value of a macro has, also over two lines."""
+    joined = _SPLICE.sub(b"", content)
+    return [text for text in TEXTS if text.search(joined)]
 
 
 def is_of_user(option: Option) -> bool:
@@ -147,7 +153,7 @@ def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
 
 def macros_key(front: FrontEnd) -> Key:
     """The key of the macros that the compiler defines."""
-    options = (("option", " ".join(option.text)) for option in _options(front) if option.role is not Role.MACRO)
+    options = (("option", " ".join(option.text)) for option in _options(front, macros=False))
     return make_key("macros that the compiler defines", [*_compiler(front), *options])
 
 
@@ -188,7 +194,7 @@ def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:
     """The options after which macros listed as `made` are those listed as `own`, by the name of the macro. With a blank
     behind it, the name is another one to clang (collectMacroDefinitions in ASTReader.cpp): so it writes an #undef and a
     #define, and does not warn of a second definition."""
-    before, after = ({line[1]: line for line in _MACRO.finditer(text.decode())} for text in (made, own))
+    before, after = _listed(made), _listed(own)
     found: dict[str, tuple[str, ...]] = {}
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
@@ -199,7 +205,11 @@ def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:
 
 def defines(listed: bytes, names: Iterable[str]) -> bool:
     """Is one of the macros listed?"""
-    return not {line[1] for line in _MACRO.finditer(listed.decode())}.isdisjoint(names)
+    return not _listed(listed).keys().isdisjoint(names)
+
+
+def _listed(macros: bytes) -> dict[str, re.Match[str]]:
+    return {line[1]: line for line in _MACRO.finditer(macros.decode())}
 
 
 def using(front: FrontEnd, argv: list[str], pch: str, corrections: tuple[str, ...]) -> list[str]:
@@ -211,17 +221,18 @@ def using(front: FrontEnd, argv: list[str], pch: str, corrections: tuple[str, ..
 
 
 def _command(front: FrontEnd, *, macros: bool = True) -> list[str]:
-    """Without what it is to do; with the user's macros that the header may ask for, or without."""
-    options = (option for option in _options(front) if macros or option.role is not Role.MACRO)
-    words = (word for option in options for word in option.text)
+    """Without what it is to do."""
+    words = (word for option in _options(front, macros=macros) for word in option.text)
     return [front.job.program, "-cc1", *words, "-main-file-name", "header"]
 
 
-def _options(front: FrontEnd) -> Iterator[Option]:
+def _options(front: FrontEnd, *, macros: bool = True) -> Iterator[Option]:
+    """Those that the header may depend on; `macros`: with the user's macros that it may ask for."""
     for option in front.job.options:
         if option.role in _NOT_READ or option.name in _OF_SOURCE or option.text == ("-cc1",) or is_of_user(option):
             continue
-        yield option
+        if macros or option.role is not Role.MACRO:
+            yield option
 
 
 def _compiler(front: FrontEnd) -> list[tuple[str, str]]:

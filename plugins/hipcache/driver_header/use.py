@@ -31,7 +31,6 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
-from hipcache.patterns import pattern
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
 
@@ -39,7 +38,6 @@ _LABEL = "precompiled header"  # in messages
 # Seconds. Those that were not used for so long go when another one is made.
 _UNUSED = 24 * 3600
 _STANDARD_INPUT = ("-", "<stdin>")
-_SPLICE = pattern(rb"(?:\\|\?\?/)[ \t]*\r?\n")
 # For some sources the compiler itself has two outputs, by the addresses of its memory. So many plain passes that come
 # out the same show that this is none of them.
 _AGAIN = 7
@@ -66,7 +64,7 @@ class DriverHeader:
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session), Notes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
-        self._texts: dict[tuple[bytes, str], bool] = {}
+        self._texts: dict[str, list[re.Pattern[bytes]]] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
         self._due: dict[str, bool] = {}
@@ -282,15 +280,14 @@ class DriverHeader:
             return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
 
-    def _has(self, what: re.Pattern[bytes], path: str, digest: str) -> bool:
-        """Has the file with that digest such a text?"""
-        if (what.pattern, digest) not in self._texts:
+    def _has(self, text: re.Pattern[bytes], path: str, digest: str) -> bool:
+        """Has the file with that digest such a text (`header.TEXTS`)?"""
+        if digest not in self._texts:
             try:
-                text = Path(self.session.command.cwd, path).read_bytes()
+                self._texts[digest] = header.texts_in(Path(self.session.command.cwd, path).read_bytes())
             except OSError:
                 return True
-            self._texts[what.pattern, digest] = bool(what.search(_SPLICE.sub(b"", text)))
-        return self._texts[what.pattern, digest]
+        return text in self._texts[digest]
 
     def _compared(
         self,
