@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, Co
         for name in one.names
     )
     saved = sum(one.seconds for one in units if one.hit)
-    preambles = tuple(sorted(session.counted.items()))
+    preambles = tuple(sorted(Counter(session.counted).items()))
     outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes, preambles=preambles)
     return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
 

@@ -97,7 +97,7 @@ class DriverHeader:
             return self._compared(name, work, key, ready, plainly, lambda: self._attempt(name, work, ready, way, began))
         found = self._attempt(name, work, ready, way, began)
         if isinstance(found, Attempt):
-            self.session.counted[USED] += 1
+            self.session.counted.append(USED)
             return found
         plain = self._plainly(found, plainly)
         if found in _LASTING:
@@ -112,7 +112,7 @@ class DriverHeader:
             return slot is None
 
     def _plainly(self, why: str, plainly: Callable[[], Attempt]) -> Attempt:
-        self.session.counted[WITHOUT + why] += 1
+        self.session.counted.append(WITHOUT + why)
         return plainly()
 
     def _entry(self, key: str) -> Entry:
@@ -204,7 +204,7 @@ class DriverHeader:
                 made, words = self._make(work)
                 kept = tuple(self.shelf.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
                 new = Entry(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(words).hash))
-                self.session.counted[MADE] += 1
+                self.session.counted.append(MADE)
             except (Refused, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
                 made, new = None, Entry(why=str(error) or type(error).__name__)
             self.shelf.put(key, new.pack())
@@ -310,10 +310,10 @@ class DriverHeader:
             content = plain.output.read_bytes()
             why = _difference(plain, with_it, content)
             if why and all(plainly().output.read_bytes() == content for _ in range(_AGAIN)):
-                self.session.counted[DIFFERENT] += 1
+                self.session.counted.append(DIFFERENT)
                 self.trust.end(work.front, f"{name}: {why}")
                 return plain
-            self.session.counted[CHECKED] += 1
+            self.session.counted.append(CHECKED)
             same = not why
             known, other = self._entry(key), bool(made.corrections)
             if same and not known.compared[other] and known.outputs:

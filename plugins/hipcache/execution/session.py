@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from hipcache.cache.content import Shelves
 from hipcache.clang.command import Command
 from hipcache.engine import Engine
@@ -19,7 +17,8 @@ from hipcache.values import dataclass, field
 class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
     something was not kept; `served`: in words, what was had from elsewhere; `unobserved`: was something not kept
-    because no pass can be observed here? `counted`: what became of precompiled headers."""
+    because no pass can be observed here? `counted`: what became of precompiled headers, a name for each time (two
+    threads may append to a list at once; to increase a number they may not)."""
 
     engine: Engine
     command: Command
@@ -31,7 +30,7 @@ class Session:
     notes: list[str] = field(default_factory=list)
     served: dict[str, None] = field(default_factory=dict)
     unobserved: bool = False
-    counted: Counter[str] = field(default_factory=Counter)
+    counted: list[str] = field(default_factory=list)
     _scans: Scans = field(init=False)
 
     def __post_init__(self) -> None:
