@@ -342,3 +342,10 @@ def test_an_architecture_that_is_added_finds_the_others_in_a_pack(packing: Lab) 
     packing.compile("--offload-arch=gfx90a")
     assert not list((packing.store / "v2/blobs").iterdir())
     assert packing.compile("--offload-arch=gfx90a", "--offload-arch=gfx1030").outcome == "partial"
+
+
+def test_a_compile_that_fails_packs_what_it_has_made(packing: Lab) -> None:
+    packing.write("k.hip", "#error wrong\n")
+    assert packing.compile().status != 0
+    assert not [path for tree in ("actions", "blobs") for path in (packing.store / "v2" / tree).iterdir()]
+    assert list((packing.store / "v2/packs").iterdir())

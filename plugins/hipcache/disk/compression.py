@@ -38,8 +38,8 @@ def unpack_json(packed: bytes) -> Any:
 
 # zstd, by the system's library: programs of every distribution have it.
 
-# Level 6 costs a cold compile some three milliseconds, and takes a twentieth less than level 3; level 9 costs twice that
-# for one part in a hundred. Matches are looked for far away: what an object has of its code objects may be many
+# Level 6 costs a cold compile some three milliseconds, and takes a twentieth less than level 3; level 9 costs as much
+# again for one part in a hundred. Matches are looked for far away: what an object has of its code objects may be many
 # megabytes before them.
 _LEVEL, _WINDOW = 6, 27
 # ZSTD_cParameter of zstd.h.
