@@ -107,6 +107,20 @@ def test_a_pack_does_not_repeat_what_is_in_its_base(store: LocalStore) -> None:
     assert again(store).get_blob(digests[0]) is None
 
 
+def test_packs_that_were_exchanged_and_need_themselves_are_as_absent(store: LocalStore) -> None:
+    content = b"\x7fELF" + os.urandom(100_000)
+    packed(store, content)
+    first, later = the_pack(store), again(store)
+    later.get_blob(blake3(content).hexdigest())
+    digests = packed(later, content + b"edited")
+    (second,) = [path for path in first.parent.iterdir() if path not in (first, store.root / "v2" / INDEX)]
+    base, needing = first.read_bytes(), second.read_bytes()
+    first.write_bytes(needing), second.write_bytes(base)
+    assert [table.entries for table in again(store).tables()].count({}) == 1
+    assert again(store).get_blob(digests[0]) is None
+    again(store).collect()
+
+
 def test_a_base_is_used_whenever_a_pack_that_needs_it_is(store: LocalStore) -> None:
     content = b"\x7fELF" + os.urandom(100_000)
     packed(store, content)
