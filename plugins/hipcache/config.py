@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hipcache import settings_files as files
 from hipcache.errors import ConfigError
 from hipcache.processes import builders, room
-from hipcache.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest, parse_size
+from hipcache.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
 from hipcache.settings_files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.values import dataclass, field
 
@@ -82,7 +82,7 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
         if variable in RETIRED:
             warnings.append(f"environment variable '{variable}' {NO_EFFECT}")
         elif variable.startswith(PREFIX) and variable not in VARIABLES:
-            message, hint = f"unknown environment variable '{variable}'", nearest(variable, list(VARIABLES))
+            message, hint = f"unknown environment variable '{variable}'", nearest_hint(variable, list(VARIABLES))
             if strict:
                 raise ConfigError(message, hint)
             warnings.append(f"{message}; {hint}")

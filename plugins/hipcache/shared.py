@@ -28,7 +28,7 @@ SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
 LARGE_CONTENT = 1 << 20
 
-# Directories of configure checks (`report/checks`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
+# Directories of configure checks (`outcome.is_check`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
 # Configure(). Meson's directory has a name that begins so.
 CHECK_DIRECTORIES = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
 MESON_CHECK = "/meson-private/tmp"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.cli import config_file
+from hipcache.cli import config
 from hipcache.config import Config
 from hipcache.disk import locks
 from hipcache.report import conditions, notices, statistics
@@ -245,7 +245,7 @@ def test_root_leaves_nothing_of_its_own_in_the_store_of_a_user(root: Path) -> No
     store.put_action("f" * 64, CONTENT)
     with store.workdir() as directory:
         assert not directory.is_relative_to(root)
-    config_file.write("max_size", "1G", {}, root / "hipcache.yaml", STORE)
+    config.write("max_size", "1G", {}, root / "hipcache.yaml", STORE)
     assert {path.lstat().st_uid for path in root.rglob("*")} == {OWNER}
     assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0
 
@@ -263,6 +263,6 @@ def test_root_that_may_give_no_file_away_sets_the_stores_settings(
 
     monkeypatch.setattr(os, "fchown", refuse)
     file = (root.parent if place == "of a user" else tmp_path) / "hipcache.yaml"
-    config_file.write("max_size", "1G", {}, file, STORE)
+    config.write("max_size", "1G", {}, file, STORE)
     assert "1G" in file.read_text()
     assert len(asked) == (place == "of a user")

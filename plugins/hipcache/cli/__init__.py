@@ -112,9 +112,9 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
     elif word in ("--help", "-h"):
         text = _usage()
     else:
-        from hipcache.cli.directories import find
+        from hipcache.cli.toolchain import support_files
 
-        text = f"{find(word.removeprefix('--').removesuffix('dir'))}\n"
+        text = f"{support_files(word.removeprefix('--').removesuffix('dir'))}\n"
     print(text, end="", file=session.out)
     return 0
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache.cli import Session, arches, page
-from hipcache.cli.screen import Screen
+from hipcache.cli import Session, page
+from hipcache.cli.screen import Screen, asked_units
 from hipcache.cli.toolchain import Machine, Toolchain, clang_of_hipcc, compilers, examine, resolve
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Completed
-from hipcache.report import logged, stats_log
+from hipcache.report import stats_log
 from hipcache.values import dataclass
 
 SUMMARY = "show in a minute what is saved: a source compiled cold, warm, for more architectures, after an edit"
@@ -135,8 +135,8 @@ def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, se
     }
     cached = _timed(["hipcache", *words, "-o", "cached.o"], own, place, session)
     plain = _timed([*words, "-o", "plain.o"], own, place, session)
-    units = logged.together(stats_log.read(log, start)).units
-    missed = [name for name, tally in arches.units(units) if tally.misses]
+    units = stats_log.together(stats_log.read(log, start)).units
+    missed = [name for name, tally in asked_units(units) if tally.misses]
     everything = len(missed) > len(step.arches)
     compiled = "everything" if everything else ", ".join(missed) or "nothing"
     same = (place / "cached.o").read_bytes() == (place / "plain.o").read_bytes()

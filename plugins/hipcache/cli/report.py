@@ -16,7 +16,7 @@ from hipcache.cli import Session, page
 from hipcache.cli.screen import plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import build, builds, stats_log, store_history
+from hipcache.report import build, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets
 from hipcache.store.local import open_store
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     targets, count = Targets(), plural(len(compiles), "compile")
     if options.html:
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
-        told = page.Told(source, compiles, targets.of, *_store(settings), builds.read(settings.dir))
+        told = page.Told(source, compiles, targets.of, *_store(settings), build.last_builds(settings.dir))
         write_whole(options.html, page.page(told).encode(errors="backslashreplace"))
         print(f"report of {count}: '{options.html}'", file=session.out)
         if options.open and not webbrowser.open(options.html.absolute().as_uri()):

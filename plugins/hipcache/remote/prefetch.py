@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from hipcache import config
-from hipcache.cli import Session, seconds
+from hipcache.cli import Session, screen
 from hipcache.disk.paths import is_of_kernel
 from hipcache.errors import HipcacheError
 from hipcache.remote.client import open_client
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=seconds.parse,
+        type=screen.parse_seconds,
         default=SECONDS,
         metavar="SECONDS",
         help=f"time limit in seconds (default: {SECONDS:.0f})",

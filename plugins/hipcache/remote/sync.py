@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hipcache import config
-from hipcache.cli import Session, seconds
+from hipcache.cli import Session, screen
 from hipcache.cli.screen import ProgressLine
 from hipcache.errors import HipcacheError
 from hipcache.remote import address
@@ -16,7 +16,11 @@ SUMMARY = "wait until all queued results are sent to the remote"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", type=seconds.parse, default=600.0, metavar="SECONDS", help="time limit in seconds (default: 600)"
+        "--timeout",
+        type=screen.parse_seconds,
+        default=600.0,
+        metavar="SECONDS",
+        help="time limit in seconds (default: 600)",
     )
 
 
