@@ -25,7 +25,7 @@ from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.syscalls import READ
 from hipcache.remote.helper.adoption import Searches
-from hipcache.remote.helper.compilers import Compilers
+from hipcache.remote.helper.start import Compilers
 from hipcache.store.local import LocalStore
 from squashfs import image
 from test_identity_tools import Loader, digest

@@ -15,7 +15,7 @@ from hipcache import features
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import PAYS, Entry, Made
 from hipcache.driver_header.trust import ENOUGH
-from hipcache.execution import front_ends
+from hipcache.execution import passes
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import SubprocessRunner, Traced
 from recordings import text as recording
@@ -227,7 +227,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
             recache = False
 
     monkeypatch.setattr(features, "doors", tuple)
-    assert front_ends.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
+    assert passes.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
 
 
 @pytest.mark.parametrize(

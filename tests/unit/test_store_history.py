@@ -12,7 +12,7 @@ import pytest
 from hipcache import cli
 from hipcache.cli import page
 from hipcache.config import load
-from hipcache.report import notices, statistics, store_history
+from hipcache.report import conditions, statistics, store_history
 from hipcache.report.outcome import CompileOutcome
 from hipcache.report.store_history import Point
 from hipcache.store import StoreSize
@@ -75,7 +75,7 @@ def test_clear_and_gc_add_a_point(tmp_path: Path) -> None:
     settings = load(environ)
     for verb in ("gc", "clear"):
         store = LocalStore(settings.dir, max_bytes=1 << 30)
-        notices.follow_upkeep(settings, store)
+        conditions.follow_upkeep(settings, store)
         store.put_blob(b"content")
         sizes(settings.dir).unlink(missing_ok=True)
         out = io.StringIO()

@@ -15,7 +15,7 @@ from blake3 import blake3
 from hipcache.cli import config
 from hipcache.config import Config
 from hipcache.disk import locks
-from hipcache.report import conditions, notices, statistics
+from hipcache.report import conditions, statistics
 from hipcache.report.outcome import CompileOutcome
 from hipcache.settings_files import STORE
 from hipcache.store.local import LocalStore, open_store
@@ -166,7 +166,7 @@ def test_a_lock_that_does_not_come_free_is_counted_and_said(root: Path, capfd: p
     environ = {"XDG_RUNTIME_DIR": str(root.parent)}
     fill(root)
     for seconds_waited in (10.1, 10.2):
-        notices.tell_of_lock(Config(root), environ, seconds_waited)
+        conditions.tell_of_lock(Config(root), environ, seconds_waited)
     assert statistics.read(root).lock_timeouts == 2
     assert capfd.readouterr().err.count(f"could not get a lock of store '{root}' within 10 s") == 1
 

@@ -16,7 +16,7 @@ from hipcache.cli import Session, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.patterns import pattern
-from hipcache.report import notices
+from hipcache.report import conditions
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
 from hipcache.store.layout import ACTIONS, HEADER_BYTES, DamagedEntry, action_name, blob_name, unpack_action
@@ -98,7 +98,7 @@ def open_to_remove(settings: config.Config, session: Session) -> LocalStore | No
         print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
         return None
     store = open_to_write(settings)
-    notices.follow_upkeep(settings, store)
+    conditions.follow_upkeep(settings, store)
     return store
 
 

@@ -23,8 +23,7 @@ from hipcache.driver_header.entry import Entry, Made
 from hipcache.driver_header.notes import Notes
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.errors import JobFailed, PassThrough, StoreError, StoreFull
-from hipcache.execution.attempt import Attempt, Way, attempt
-from hipcache.execution.read_files import recorded
+from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.keys import make_key
