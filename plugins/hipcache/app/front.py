@@ -17,15 +17,16 @@ from hipcache.build.results import Caches, ResultCache
 from hipcache.build.storage import LocalFlight
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
+from hipcache.clang import tools
 from hipcache.clang.command import Command
 from hipcache.clang.frontend import Pass
 from hipcache.engine import Engine
 from hipcache.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.session import Session
+from hipcache.inputs.identity import is_script
 from hipcache.planners import Planned
 from hipcache.processes import encode
-from hipcache.report.causes import RECACHED, VARIABLES, why
-from hipcache.report.history import Record, UnitRecord
+from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.values import dataclass, replace
 
@@ -39,7 +40,7 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
     Raises PassThrough or StoreError if the user's own command must run instead, and JobFailed if it must run because it
     fails. In each case nothing has been written, except by a program's compiles and its linker."""
     kind = kinds.of(command)
-    if kind.script:
+    if kind.script and is_script(tools.which(command.compiler, command.cwd, engine.environ)):
         from hipcache.clang import wrapper
 
         command, engine = wrapper.through_script(engine, command)
@@ -82,10 +83,9 @@ def make_each(
 def _make_several(
     engine: Engine, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:
-    from hipcache.clang import driver, dry_run, tools
+    from hipcache.clang import driver, dry_run
     from hipcache.direct import provenance
     from hipcache.inputs import watched
-    from hipcache.inputs.identity import is_script
 
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
@@ -266,6 +266,8 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
 def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
     if not one.missed:
         return one.unit
+    from hipcache.report.causes import RECACHED, why
+
     engine = session.engine
     if engine.recache:
         return replace(one.unit, why=(RECACHED,))

@@ -50,10 +50,9 @@ from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
 from hipcache.patterns import pattern
 from hipcache.planners import Planned
-from hipcache.processes import observe
+from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
-from hipcache.processes.syscalls import READ
 from hipcache.values import dataclass
 
 # The program that compiles if iree-compile is the script of IREE's package: that script's own answer.
