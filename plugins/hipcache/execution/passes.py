@@ -220,7 +220,8 @@ def trace_of(
             raise Unobserved("-fms-compatibility searches the directories of all including files")
     except Untraceable as error:
         why_not = str(error)
-        session.unobserved = session.unobserved or isinstance(error, Unobserved)
+        if isinstance(error, Unobserved):  # never set back: other passes end in other threads
+            session.unobserved = True
     return PassTrace(reads, listed(read, user), names_base), why_not
 
 

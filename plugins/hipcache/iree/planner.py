@@ -236,7 +236,8 @@ def run(
         trace = Trace(reads, session.command.cwd if is_named else "")
     except Untraceable as error:
         why_not = str(error)
-        session.unobserved = session.unobserved or isinstance(error, Unobserved)
+        if isinstance(error, Unobserved):
+            session.unobserved = True
     return Ran({name: Held(path=made)}, text, traced.ended.work, why_not, trace=trace)
 
 

@@ -209,11 +209,12 @@ class Fetches:
         if remote.breaker.why:
             return None
         began = last = time.monotonic()
-        came = 0
+        came: list[int] = []  # several threads may add to a list, but not to a number
 
         def progress(size: int) -> None:
-            nonlocal last, came
-            last, came = time.monotonic(), came + size + _ANSWER
+            nonlocal last
+            last = time.monotonic()
+            came.append(size + _ANSWER)
 
         future = _beside(lambda: work(progress))
         while not future.done():
@@ -221,7 +222,7 @@ class Fetches:
                 future.exception(TICK)
             alive()
             is_silent = time.monotonic() - last > SILENCE * remote.address.timeout
-            if not future.done() and (is_silent or remote.breaker.is_too_slow(began, came, ahead=ahead)):
+            if not future.done() and (is_silent or remote.breaker.is_too_slow(began, sum(came), ahead=ahead)):
                 remote.breaker.open("it does not answer in time" if is_silent else "it is slow")
                 self._count({"errors": 1, "misses": wanted})
                 return None
@@ -231,7 +232,6 @@ class Fetches:
             self._count({"errors": 1, "misses": wanted})
             return None
         tally = future.result()
-        remote.received += tally.received
         if not ahead:
             remote.breaker.spent(began, tally.received)
         remote.judge(tally)
