@@ -74,6 +74,15 @@ def test_children_and_what_they_become_are_observed_wherever_they_are(program: s
     assert "opened_by_child" not in found.absent
 
 
+def test_a_program_that_bears_no_library_before_its_own_is_observed(place: Path) -> None:
+    """As a compiler that is linked to AddressSanitizer's shared runtime."""
+    path = place / LISTS_ITSELF
+    subprocess.run(["cc", "-fsanitize=address", "-pthread", "-o", path, SOURCE], check=True)
+    traced = trace(str(path), "threads", place)
+    assert b"ASan runtime" not in traced.ended.stderr
+    assert "thread0/0" in seen(traced).absent
+
+
 def test_many_threads_are_observed(program: str, place: Path) -> None:
     found = seen(trace(program, "threads", place))
     assert {f"thread{number}/{i}" for number in range(100) for i in range(20)} <= found.absent

@@ -424,28 +424,26 @@ _TOP = "CMAKE_PROJECT_TOP_LEVEL_INCLUDES"
 
 @dataclass(frozen=True)
 class TrialBuild:
-    """A build tool, the file of its project, and shell lines to try, the simplest first. `needs`: of such a file."""
+    """A build tool, the file of its project, and the shell line to try. `needs`: of such a file."""
 
     program: str
     file: str
     text: str
-    lines: tuple[str, ...]
+    line: str
     needs: str = ""
 
 
 def builds(arch: str) -> tuple[TrialBuild, ...]:
     tool = _SCONSTRUCT.format(scons=support_files("scons"), arch=arch)
     module = shlex.quote(f"{support_files('cmake')}/HipCache.cmake")
-    there = shlex.quote(f"{support_files('cmake')}/HipToolchain.cmake")
     cmake = f"cmake -S . -B build -D{_TOP}={module} -DCMAKE_HIP_ARCHITECTURES={arch}"
     meson = f"ln -s {shlex.quote(str(support_files('meson')))} subprojects/hipcache"
     meson = f"mkdir -p subprojects && {meson} && meson setup build -Dhipcache:hip_architectures={arch}"
-    made = "cmake --build build"
     return (
-        TrialBuild("cmake", "CMakeLists.txt", _LISTS, (f"{cmake} && {made}", f"{cmake} --toolchain {there} && {made}")),
-        TrialBuild("meson", "meson.build", _MESON, (f"{meson} && meson compile -C build",), _MESON.splitlines()[1]),
-        TrialBuild("scons", "SConstruct", tool, ("scons",), tool.splitlines()[0]),
-        TrialBuild("make", "Makefile", _MAKEFILE.format(arch=arch), ('make CXX="hipcache hipcc"',)),
+        TrialBuild("cmake", "CMakeLists.txt", _LISTS, f"{cmake} && cmake --build build"),
+        TrialBuild("meson", "meson.build", _MESON, f"{meson} && meson compile -C build", _MESON.splitlines()[1]),
+        TrialBuild("scons", "SConstruct", tool, "scons", tool.splitlines()[0]),
+        TrialBuild("make", "Makefile", _MAKEFILE.format(arch=arch), 'make CXX="hipcache hipcc"'),
     )
 
 
@@ -453,18 +451,17 @@ def check_builds(machine: Machine, arch: str = PROBED[1]) -> Iterator[Check]:
     """Each build tool that is installed, with its command."""
     for build in builds(arch):
         if not resolve(build.program, machine.environ):
-            yield Check(NOTE, f"{build.program} is not installed")
+            yield Check(NOTE, f"{build.program} is not installed", f"Debian: apt-get install {build.program}")
             continue
-        lines = [*build.lines, *(f"export {_FOR_AMD}; {line}" for line in build.lines)]
         said = ""
-        for line in lines:
+        for line in (build.line, f"export {_FOR_AMD}; {build.line}"):
             said = _try(build, line, machine)
             if not said:
                 needs = f", if its {build.file} has: {build.needs}" if build.needs else ""
                 yield Check(OK, f"{build.program} builds HIP through hipcache{needs}", line)
                 break
         else:
-            yield Check(FAULT, f"{build.program} builds no HIP through hipcache: {said}", f"tried: {lines[0]}")
+            yield Check(FAULT, f"{build.program} builds no HIP through hipcache: {said}", f"tried: {build.line}")
 
 
 def _try(build: TrialBuild, line: str, machine: Machine) -> str:

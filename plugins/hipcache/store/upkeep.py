@@ -7,7 +7,8 @@ in none stand in one order, and leave as a whole. They are removed directory by 
 
 A store that is too small for a build would lose each entry just before the next build asks for it, if the oldest went
 first: builds go through their sources in the same order. So where all were used within RECENT seconds, the first ones
-of these stay, up to STEADY of the limit, with the packs that they need, and what came behind them takes turns.
+of these stay, up to STEADY of the limit, with the packs that they need, and what came behind them takes turns. What the
+present compile has used goes last: whatever it takes, the same command finds it.
 
 Where locks do not work, two processes may do it at once: nothing breaks, both subtract only what they removed.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -73,12 +75,14 @@ def no_progress(entries: int) -> None:
 
 class Upkeep:
     """`clock` gives seconds since the epoch, as the mtimes of the entries. `on_evicted` is told how many entries were
-    removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries."""
+    removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries. `since`:
+    when the present compile began, in seconds of the epoch."""
 
-    def __init__(self, confined: Confined, clock: Callable[[], float]) -> None:
+    def __init__(self, confined: Confined, clock: Callable[[], float], since: float | None = None) -> None:
         self._confined = confined
         self.ledger = Ledger(confined)
         self._clock = clock
+        self.since = clock() if since is None else since
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
@@ -115,7 +119,8 @@ class Upkeep:
             return 0
         entries, freed = self.count(), 0
         if 0 < max_bytes < self._numbers().bytes:
-            freed = self.evict(self.by_turn(entries, max_bytes), int(max_bytes * KEEP))
+            turns, last = self.by_turn(entries, max_bytes)
+            freed = self.evict(turns, int(max_bytes * KEEP)) + self.evict(last, max_bytes)
         self._tell()
         return freed
 
@@ -189,21 +194,24 @@ class Upkeep:
         now = self._clock()
         return sorted(entries, key=lambda entry: (last_use(entry.mtime_ns, now), entry))
 
-    def by_turn(self, entries: Iterable[Entry], max_bytes: int) -> list[Entry]:
-        """In the order in which they have to go so that KEEP of the limit are held."""
+    def by_turn(self, entries: Iterable[Entry], max_bytes: int) -> tuple[list[Entry], list[Entry]]:
+        """In the order in which they have to go so that KEEP of the limit are held, and those that go only where they
+        are more than all of it."""
         ordered, now = self.by_last_use(entries), self._clock()
-        old = [entry for entry in ordered if last_use(entry.mtime_ns, now) < (now - RECENT) * 1e9]
-        rest = sum(entry.size for entry in ordered[len(old) :])
-        if rest <= max_bytes * KEEP:
-            return old
+        times = [last_use(entry.mtime_ns, now) for entry in ordered]
+        recent, present = (bisect_left(times, moment * 1e9) for moment in (now - RECENT, self.since))
+        old, last = ordered[:recent], ordered[max(recent, present) :]
+        if sum(entry.size for entry in ordered[recent:]) <= max_bytes * KEEP:
+            return old, last
         steady, others, room = list[Entry](), list[Entry](), max_bytes * STEADY
-        for entry in ordered[len(old) :]:
+        for entry in ordered[recent:present]:
             room -= entry.size
             (others if room < 0 else steady).append(entry)
         packs = Packs(self._confined)
-        needed = set[str]().union(*(packs.table(entry.name).bases for entry in steady if entry.name.startswith(PACKS)))
-        last = [entry for entry in others if entry.name in needed]
-        return old + [entry for entry in others if entry.name not in needed] + steady + last
+        stay = (entry.name for entry in (*steady, *last) if entry.name.startswith(PACKS))
+        needed = set[str]().union(*(packs.table(name).bases for name in stay))
+        turns = sorted([*others, *steady[::-1]], key=lambda entry: entry.name in needed)
+        return old + turns, last
 
     def unused_for(self, entries: Iterable[Entry], seconds: float) -> list[Entry]:
         """Those that were surely not used for so long."""
