@@ -187,7 +187,7 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
     except (OSError, Untraceable):
         return None
     after = replace(reads, files=tuple(now))
-    if files.differs_now(after):
+    if files.others_differ(after):
         return None
     return Edit(replace(after, alike=alike(now, files.identity_of)), frozenset(edited), frozenset(moved), marked)
 

@@ -193,8 +193,6 @@ class Files:
 
     def differs_now(self, reads: ReadSet) -> str:
         """The same, as it is at this moment."""
-        if reads.epoch and reads.epoch != self.epoch:
-            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
         for file in reads.files:
             path = self.basedir.local(file.path)
             try:
@@ -208,6 +206,12 @@ class Files:
                 return f"file '{path}' cannot be read: {error.strerror}"
             except Untraceable as error:
                 return f"file {error}"
+        return self.others_differ(reads)
+
+    def others_differ(self, reads: ReadSet) -> str:
+        """The same of all but the files that it read."""
+        if reads.epoch and reads.epoch != self.epoch:
+            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
         for other in reads.besides:
             path = self.basedir.local(other.path)
             try:
