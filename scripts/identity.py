@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from fuzz_case import Difference
 from fuzz_compile import Compile
@@ -133,7 +134,7 @@ def main() -> int:
     asked = [*options.compiler.split(), "--version"]
     version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     short = re.sub(r".*version (\d+).*", r"\1", version) + (" sources" if options.sources else "")
-    run = {"compiler": version, "short": short, "date": str(date.today()), "results": {}}
+    run: dict[str, Any] = {"compiler": version, "short": short, "date": str(date.today()), "results": {}}
     if options.out and options.out.exists():
         run = json.loads(options.out.read_text())
     results = run["results"]
