@@ -114,8 +114,8 @@ def page(files: Sequence[Path]) -> str:
     for name in names:
         results = [run["results"].get(name, "-") for run in runs]
         if set(results) - {usual, "-"}:
-            told = [what.replace("passed_through ", "").replace(usual, "hit") for what in results]
-            lines.append(f"| `{name.replace('|', chr(92) + '|')}` | {' | '.join(told)} |")
+            cells = " | ".join(what.replace("passed_through ", "").replace(usual, "hit") for what in results)
+            lines.append(f"| `{name.replace('|', chr(92) + '|')}` | {cells} |")
     return "\n".join(lines) + "\n"
 
 
