@@ -45,6 +45,11 @@ def test_other_ends_are_plain_clangs_and_served_again(lab: Lab, end: str) -> Non
     assert warm(lab, *end.split()).files
 
 
+def test_preprocessed_text_is_plain_clangs_and_served_again(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1", "#ifdef __HIP_DEVICE_COMPILE__\n#warning said\n#endif"))
+    assert set(warm(lab, "-E", "-MD", "-o", "out.i").files) == {"out.i", "out.d"}
+
+
 @pytest.mark.archs(2)
 @pytest.mark.parametrize(
     "text", [WRONG_IN_ALL, HOST, SECOND, WARNS + SECOND, MISSING, MISSING_SECOND, MISSING_HOST], ids=range(7)

@@ -161,6 +161,12 @@ def test_the_hosts_side_alone_is_one_pass(clang: str) -> None:
     assert (found.devices, found.bundle, found.outputs) == ((), None, ("k.o",))
 
 
+def test_the_new_driver_keeps_the_hosts_text_alone() -> None:
+    found = plan.parse(text("clang22-shape-text"))
+    assert {one.arch for one in found.devices} == {"gfx906", "gfx90a"}
+    assert (found.outputs, found.embeds) == (("k.i",), False)
+
+
 SPIRV = text("clang22-spirv")
 
 

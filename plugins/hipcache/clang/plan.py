@@ -36,6 +36,8 @@ _FEATURES = {f"-m{no}{name}": sign + name for name in ("xnack", "sramecc") for n
 # From the driver's jobs to those of the shapes above.
 Flat = Callable[[Iterable[tuple[str, ...]]], Iterable[tuple[str, ...]]]
 
+# The name of a temporary file with preprocessed text.
+_TEXT = pattern(r"^/.*-[0-9a-f]{6}\.hipi$")
 # A link that makes code from bitcode reads it. The link of a compile does not; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
 _OF_LTO = pattern(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
@@ -106,6 +108,12 @@ class Plan:
         return self.first.value(Role.DEPENDENCIES, "-dependency-file")
 
     @property
+    def delivered(self) -> tuple[DevicePass, ...]:
+        """Whose outputs are the user's. The new driver preprocesses for devices and keeps the host's text alone."""
+        texts = self.host is not None and self.host.emits == "-E"
+        return tuple(one for one in self.devices if not (texts and _TEXT.search(one.code)))
+
+    @property
     def links_alone(self) -> bool:
         """Does lld write the outputs? (It makes them executable.)"""
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)
@@ -129,7 +137,7 @@ class Plan:
         """The user's output files; one per pass if no job combines them, the host's last."""
         if self.bundle and not self.embeds:
             return (self.bundled,)
-        devices = () if self.bundle else tuple(device.code for device in self.devices)
+        devices = () if self.bundle else tuple(device.code for device in self.delivered)
         return (*devices, self.host.value(Role.OUTPUT)) if self.host else devices
 
 
@@ -182,6 +190,8 @@ def of_jobs(
     if len({one.arch for one in passes.values()}) != len(passes):
         raise PassThrough("plan", "two device passes of one architecture")
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
+    if host and host.emits == "-E" and not bundle:  # It is given the text of a device, and has no use for it.
+        host = replace(host, options=tuple(one for one in host.options if one.role is not Role.GPUBINARY))
     plan = Plan(tuple(passes.values()), None, "", host, messages, version, tuple(order), spirv=spirv)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host pass embeds a file that no job bundles")
@@ -273,7 +283,7 @@ def _check_side(plan: Plan, side: Side, *, unbundled: bool) -> None:
     has_devices = bool(plan.devices or plan.spirv)
     if (plan.host is not None, has_devices) != (side is not Side.DEVICE, side is not Side.HOST):
         raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
-    if side is Side.BOTH and (plan.bundle is None) != unbundled:
+    if side is Side.BOTH and plan.delivered and (plan.bundle is None) != unbundled:
         raise PassThrough("plan", "no job combines the device passes with the host pass")
 
 

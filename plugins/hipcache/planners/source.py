@@ -354,7 +354,7 @@ class SourceGraph:
             return host
         if self.cut.object:
             return [ActionOutput(_OBJECT + self.of, OUTPUT)]
-        return [*(device.code for device in self.devices), *host]
+        return [*(one.code for one in self.devices if one.unit.code in self.plan.outputs), *host]
 
     def actions(self) -> Iterator[Action]:
         for device in self.devices:
