@@ -23,8 +23,10 @@ import manual_settings
 import site_pages
 
 DOCS = CHECKOUT / "docs"
+README = CHECKOUT / "README.md"
 # Those whose shell lines are one session, in a directory with a small HIP project. docs/ci.md: test_ci.py.
 SESSIONS = (
+    "README",
     "start",
     "cmake",
     "from-ccache",
@@ -33,6 +35,8 @@ SESSIONS = (
     "statistics",
     "troubleshooting",
     "packaging",
+    "meson",
+    "scons",
     "safe",
 )
 _BLOCK = re.compile(r"^(?:<!-- (not run|file): (.+?) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -41,7 +45,7 @@ DRAWN = ("text", "yaml", "dockerfile")
 
 
 def text(page: str) -> str:
-    return (DOCS / f"{page}.md").read_text()
+    return (README if page == "README" else DOCS / f"{page}.md").read_text()
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ def test_the_lines_of_a_page_run(tmp_path: Path, page: str) -> None:
     machine = Machine(tmp_path)
     # A build that a page may speak of.
     script = ["export CMAKE_EXPORT_COMPILE_COMMANDS=ON"]
-    if page == "safe":
+    if page in ("README", "safe"):
         script.append("CMAKE_HIP_COMPILER_LAUNCHER=hipcache cmake -S . -B build; cmake --build build")
     for mark, told, language, content in _BLOCK.findall(text(page)):
         if mark == "file":
@@ -78,7 +82,7 @@ def test_the_lines_of_a_page_run(tmp_path: Path, page: str) -> None:
             script.append(content)
     output = machine.run("\n".join(script))
     assert "Traceback" not in output
-    if page in ("start", "cmake", "other-tools"):
+    if page in ("start", "cmake", "other-tools", "meson", "scons"):
         counts = machine.compiles()
         assert counts["miss"] + counts["partial"] >= 1, output
     if page == "start":
@@ -90,7 +94,7 @@ def test_the_lines_of_a_page_run(tmp_path: Path, page: str) -> None:
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", ["README", *PAGES])
 def test_a_block_is_run_or_says_why_not(page: str) -> None:
     for mark, _, language, content in _BLOCK.findall(text(page)):
         run = language == "sh" and page in (*SESSIONS, "ci", "python")
@@ -163,7 +167,7 @@ def test_the_figures_of_links_and_warm_hits_are_those_that_were_measured() -> No
     row = (
         f"| nothing changed, {warm['headers']} headers, 8 architectures |{''.join(f' {ms:.1f} ms |' for ms in one)} |\n"
     )
-    assert row in page and row in (CHECKOUT / "README.md").read_text()
+    assert row in page and row in README.read_text()
     copying = f"(only copying: {warm['ninja']['copying']['median']:.0f} ms)"
     assert f"nothing changed {copying} |{''.join(f' {ms:.0f} ms |' for ms in many)} |\n" in page
     links = json.loads((CHECKOUT / "bench/results/link.json").read_text())["links"]
