@@ -114,8 +114,8 @@ def generate(env: Any, **settings: Any) -> None:
 
 
 def _hand_over(env: Any, program: str) -> None:
-    """C and C++ to the cache that HIPCACHE_CXX_CACHE names, which `program` calls; no object is built anew for that. Both
-    need the user's settings, and HOME."""
+    """C and C++ to the cache that HIPCACHE_CXX_CACHE names, which `program` calls; no object is built anew for it. Both
+    programs need the settings and HOME of the user."""
     env["ENV"] = {**cached.STARTED_WITH, **env["ENV"]}
     for name in ("CCCOM", "SHCCCOM", "CXXCOM", "SHCXXCOM"):
         command = env.get(name)
