@@ -6,8 +6,8 @@ Where no entry holds, and before the pass runs, the newest entries are compared 
 own preprocessor tells (`inputs/preprocessed`). It is asked once about lines: the answer is kept with the entry. An edit
 of comments that moves no line needs no answer, and one of code, which has another outline, gets none.
 
-Beside the entry under its own key, what a pass made is kept under a key without the values of macros
-(`FrontEnd.loose`).
+Beside the entry under its own key, what a pass made is kept under a key without the values of macros and the CUID
+(`FrontEnd.loose`): the CUID counts these, and where the object goes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Edits:
             return None
         if entry.text and entry.message_format != front.message_format:
             return None
-        passing = for_cuid(entry.passing, front.cuid) if entry.macros else entry.passing
+        passing = for_cuid(entry.passing, front.cuid)
         revalued = front.revalued(entry.macros) if entry.macros else (frozenset[str](), frozenset[str]())
         if passing is None or revalued is None:
             return None
@@ -111,7 +111,7 @@ class Edits:
         if key not in self._known:
             self._known[key] = outline.edit(self.files, reads)
         edit = self._known[key]
-        if edit is None or not (edit.files or macros) or edit.reads.files[0].path in edit.marked:
+        if edit is None or edit.reads.files[0].path in edit.marked:
             return None
         if (edit.lines or macros) and front.numbers_lines:
             return None

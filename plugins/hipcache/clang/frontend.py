@@ -275,9 +275,9 @@ def pass_of(bound: Bound) -> Pass:
 
 
 def loose_key(bound: Bound) -> str:
-    """The key under which what a pass made is kept for other values of macros (`cache/edits`); empty if there is
-    none."""
+    """The key under which what a pass made is kept for other values of macros, and for other CUIDs (`cache/edits`);
+    empty if there is none."""
     work = pass_of(bound)
     front = work.front
-    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
-    return front.loose if is_kept else ""
+    is_kept = work.shared and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept and (front.values or front.cuid) else ""
