@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config, features, settings_files
-from hipcache.cli import Session
+from hipcache.cli import Console
 from hipcache.cli.screen import Screen, human_size
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError, nearest
@@ -65,22 +65,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     if options.scope is not USER and options.command[:1] not in (["set"], ["unset"]):
         hint = "'hipcache config' shows each value and the file that it comes from"
         raise ConfigError("--system, --store and --project go with set and unset", hint)
     if options.command:
-        return _one(options, session)
-    settings = config.load(session.environ, strict=True)
+        return _one(options, console)
+    settings = config.load(console.environ, strict=True)
     values = _values(settings)
     origins = {variable: settings.origins[setting.key] for variable, setting in VARIABLES.items()}
     if options.json:
         document = {
             variable: {"value": _plain(value), "origin": origins[variable]} for variable, value in values.items()
         }
-        print(json.dumps(document, indent=2), file=session.out)
+        print(json.dumps(document, indent=2), file=console.out)
         return 0
-    screen = Screen(session.out, session.environ)
+    screen = Screen(console.out, console.environ)
     width = max(map(len, values))
     shown = {variable: _show(variable, value, settings) for variable, value in values.items()}
     value_width = max(map(len, shown.values()))
@@ -102,27 +102,27 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _one(options: argparse.Namespace, session: Session) -> int:
+def _one(options: argparse.Namespace, console: Console) -> int:
     name, *rest = options.command
     found = setting(rest[0], options.scope)
     variable = next(variable for variable, known in VARIABLES.items() if known is found)
     if name == "get":
-        settings = config.load(session.environ, strict=True)
+        settings = config.load(console.environ, strict=True)
         value = _values(settings)[variable]
-        print(json.dumps(_plain(value)) if options.json else _show(variable, value, settings), file=session.out)
+        print(json.dumps(_plain(value)) if options.json else _show(variable, value, settings), file=console.out)
         return 0
-    path = place(options.scope, session.environ, os.getcwd())
+    path = place(options.scope, console.environ, os.getcwd())
     content = rest[1] if name == "set" else ""
-    write(found.key, content, session.environ, path, options.scope)
+    write(found.key, content, console.environ, path, options.scope)
     told = f"{found.key}: {content}" if content else f"{found.key} is no longer set"
-    print(f"{told}, in '{path}'", file=session.out)
-    if session.environ.get(variable):
-        print(f"hipcache: the environment variable {variable} is set, and overrides the file", file=session.err)
+    print(f"{told}, in '{path}'", file=console.out)
+    if console.environ.get(variable):
+        print(f"hipcache: the environment variable {variable} is set, and overrides the file", file=console.err)
     elif content:
         with suppress(ConfigError):  # of another file
-            origin = config.load(session.environ).origins[found.key]
+            origin = config.load(console.environ).origins[found.key]
             if not origin.startswith(f"{path}:"):
-                print(f"hipcache: '{origin}' sets it, too, and overrides this file", file=session.err)
+                print(f"hipcache: '{origin}' sets it, too, and overrides this file", file=console.err)
     return 0
 
 

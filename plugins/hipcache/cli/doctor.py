@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from hipcache import config, features, native
 from hipcache.app import trial
-from hipcache.cli import Session
+from hipcache.cli import Console
 from hipcache.cli.screen import Screen, arch_order, human_size, plural
 from hipcache.cli.toolchain import (
     FAULT,
@@ -69,37 +69,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     if options.build and not (options.build / "CMakeCache.txt").is_file():
         hint = "name a build directory that CMake has configured"
         raise HipcacheError(f"there is no 'CMakeCache.txt' in '{options.build}'", hint)
     if options.brief:
         try:
-            found = conditions.of_settings(config.load(session.environ))
+            found = conditions.of_settings(config.load(console.environ))
         except ConfigError as error:
             found = (conditions.of_wrong_settings(error),)
-        found += tuple(filter(None, (trial.condition(name, session.environ) for name in options.compiler)))
+        found += tuple(filter(None, (trial.condition(name, console.environ) for name in options.compiler)))
         for condition in found:
-            print(f"{condition.describe()}; {condition.hint}", file=session.out)
+            print(f"{condition.describe()}; {condition.hint}", file=console.out)
         return 1 if found else 0
-    return examine_all(options.compiler, session, Path("/"), options.build or Path(), builds=options.builds)
+    return examine_all(options.compiler, console, Path("/"), options.build or Path(), builds=options.builds)
 
 
 def examine_all(
     named: list[str],
-    session: Session,
+    console: Console,
     root: Path,
     build: Path,
     tried: Trial = trial.why_passed_through,
     *,
     builds: bool = False,
 ) -> int:
-    machine = Machine(session.runner, session.environ, root, build, tried)
-    screen = Screen(session.out, session.environ)
+    machine = Machine(console.runner, console.environ, root, build, tried)
+    screen = Screen(console.out, console.environ)
     faults = 0
     for title, checks in (
         ("Compilers", check_compilers(named, machine)),
-        ("Settings", check_settings(session)),
+        ("Settings", check_settings(console)),
         ("Platform", check_platform(machine)),
         *([("Build tools", check_builds(machine))] if builds else []),
     ):
@@ -182,9 +182,9 @@ def _check_toolchain(toolchain: Toolchain) -> Iterator[Check]:
         yield Check(OK, "hipcache understands its plan (-###) of a HIP compile")
 
 
-def check_settings(session: Session) -> Iterator[Check]:
+def check_settings(console: Console) -> Iterator[Check]:
     try:
-        settings = config.load(session.environ, strict=True)
+        settings = config.load(console.environ, strict=True)
     except ConfigError as error:
         yield Check(FAULT, error.message, error.hint)
         return
@@ -199,7 +199,7 @@ def check_settings(session: Session) -> Iterator[Check]:
             NOTE, f"no hits are served: every compile runs ({settings.origins['recache']})", "unset HIPCACHE_RECACHE"
         )
     yield from _check_store(settings)
-    yield from check_found_by_cmake(session.environ)
+    yield from check_found_by_cmake(console.environ)
     faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
     yield from faults or [Check(OK, "the native launcher serves hits")]
     if not (compression.library() and native.reads_packs()):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session
+from hipcache.cli import Console
 from hipcache.cli.screen import plural
 from hipcache.config import Config
 from hipcache.direct import served
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     if options.build and options.object:
         raise HipcacheError(
             f"--build is for all objects, but '{options.object}' is given, too", "leave out one of the two"
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             {**_document(record), "hint": note},
         )
     for line in [json.dumps(document, indent=2)] if options.json else lines:
-        print(line, file=session.out)
+        print(line, file=console.out)
     return 0
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from hipcache import config, features
 from hipcache.cache import entries as passes
 from hipcache.cache import exchange, references
-from hipcache.cli import Session, compilation_database, used
+from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.disk.compression import inflate
 from hipcache.disk.hashing import blake3
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
-from hipcache.store.archive import Entry
+from hipcache.store.archive import ArchiveEntry
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
@@ -55,25 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     store = open_store(settings, read_only=True)
-    only = _used_by(options.used_by, store, str(settings.basedir or ""), session) if options.used_by else None
-    with ProgressLine(session.err, "entries written") as progress:
+    only = _used_by(options.used_by, store, str(settings.basedir or ""), console) if options.used_by else None
+    with ProgressLine(console.err, "entries written") as progress:
         count = archive.write(options.file, entries(store, _since(options.since), progress.at, only))
     size = human_size(options.file.stat().st_size)
-    print(f"{plural(count, 'entry')}, {size}, in '{options.file}'", file=session.out)
+    print(f"{plural(count, 'entry')}, {size}, in '{options.file}'", file=console.out)
     return 0
 
 
-def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> used.Names:
+def _used_by(path: Path, store: LocalStore, basedir: str, console: Console) -> used.Names:
     """Raises HipcacheError."""
-    build = used.Build.at(path, compilation_database.objects(path, session.environ))
-    with ProgressLine(session.err, "entries looked at") as progress:
+    build = used.Build.at(path, compilation_database.objects(path, console.environ))
+    with ProgressLine(console.err, "entries looked at") as progress:
         names, unknown = used.by(build, store, basedir, progress.at)
     if unknown:
         count = plural(len(unknown), "object")
-        print(f"{count} of '{path}' left out: not known to the store, such as '{unknown[0]}'", file=session.err)
+        print(f"{count} of '{path}' left out: not known to the store, such as '{unknown[0]}'", file=console.err)
     return names
 
 
@@ -93,7 +93,7 @@ NANO = 10**9
 
 def entries(
     store: LocalStore, since: int | None, progress: Progress, only: Container[str] | None = None
-) -> Iterator[Entry]:
+) -> Iterator[ArchiveEntry]:
     """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
     epoch) and the contents that those records name; of them those whose names below `v2/` are in `only`, if it is
     given. Damaged ones are left out. `progress` is given the number so far. Raises OSError."""
@@ -117,13 +117,13 @@ def entries(
         if content is not None:
             number += 1
             progress(number)
-            yield Entry(BLOBS, digest, needed[digest] // NANO, content)
+            yield ArchiveEntry(BLOBS, digest, needed[digest] // NANO, content)
     for name, time in going.items():
         payload = reader.get_record(name)
         if payload is not None:
             number += 1
             progress(number)
-            yield Entry(ACTIONS, name, time // NANO, pack_action(name, payload, store.seal))
+            yield ArchiveEntry(ACTIONS, name, time // NANO, pack_action(name, payload, store.seal))
 
 
 def _listed(store: LocalStore, tree: str, only: Container[str] | None) -> Iterator[tuple[str, int]]:
@@ -179,7 +179,7 @@ def merge(store: LocalStore, path: Path, progress: Progress) -> Counter[str]:
     return ends
 
 
-def _put_blob(store: LocalStore, entry: Entry) -> str:
+def _put_blob(store: LocalStore, entry: ArchiveEntry) -> str:
     if blake3(entry.content).hexdigest() != entry.name:
         return DAMAGED
     if store.blob_size(entry.name) == len(entry.content):
@@ -189,7 +189,7 @@ def _put_blob(store: LocalStore, entry: Entry) -> str:
     return NEW
 
 
-def _is_of_others(entry: Entry) -> bool:
+def _is_of_others(entry: ArchiveEntry) -> bool:
     """Is it sealed with another secret, or with none? Here it would not count."""
     with suppress(DamagedEntry):
         unpack_action(entry.name, entry.content, NO_SEAL)
@@ -197,7 +197,7 @@ def _is_of_others(entry: Entry) -> bool:
     return is_sealed(entry.content)
 
 
-def _put_record(store: LocalStore, entry: Entry) -> str:
+def _put_record(store: LocalStore, entry: ArchiveEntry) -> str:
     try:
         payload = unpack_action(entry.name, entry.content, store.seal)
     except DamagedEntry:

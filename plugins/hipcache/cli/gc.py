@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.cache import references
-from hipcache.cli import Session, compilation_database, used
+from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.patterns import pattern
@@ -52,19 +52,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="remove nothing; show how much would be freed")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
-    store = open_to_remove(settings, session)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
+    store = open_to_remove(settings, console)
     if store is None:
         return 0
     path = options.not_used_by
-    build = used.Build.at(path, compilation_database.objects(path, session.environ)) if path else None
+    build = used.Build.at(path, compilation_database.objects(path, console.environ)) if path else None
     basedir = str(settings.basedir or "")
     if build and options.namespace:
         raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")
     with (
-        ProgressLine(session.err, "entries looked at") as looked,
-        ProgressLine(session.err, "entries removed") as removed,
+        ProgressLine(console.err, "entries looked at") as looked,
+        ProgressLine(console.err, "entries removed") as removed,
     ):
         keeping: Callable[[], Container[str]] | None = None
         eviction = None
@@ -83,19 +83,19 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     if eviction and not eviction.records:
         known = f"; the namespace that is set is '{settings.namespace}'" if settings.namespace else ""
-        print(f"no results have the namespace '{options.namespace}'{known}", file=session.out)
+        print(f"no results have the namespace '{options.namespace}'{known}", file=console.out)
     left = store.size(beside=True)
     going = f"{human_size(freed)} in {plural(removed.number, 'entry')} would be freed"
     done = going if options.dry_run else f"freed {human_size(freed)}"
     entries = f"{human_size(left.bytes)} in {plural(left.entries, 'entry')}" if left.entries else "no entries"
-    print(f"{done}; the store holds {entries}", file=session.out)
+    print(f"{done}; the store holds {entries}", file=console.out)
     return 0
 
 
-def open_to_remove(settings: config.Config, session: Session) -> LocalStore | None:
+def open_to_remove(settings: config.Config, console: Console) -> LocalStore | None:
     """The store, whose statistics then count what is removed; None, and a message, if there is none yet."""
     if not is_there(settings):
-        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
+        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=console.out)
         return None
     store = open_to_write(settings)
     conditions.follow_upkeep(settings, store)

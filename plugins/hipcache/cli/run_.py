@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 from hipcache import config, processes
-from hipcache.cli import Session, page
+from hipcache.cli import Console, page
 from hipcache.cli.screen import Screen, asked_units, human_time, percent, plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
@@ -47,28 +47,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     """The command's exit status; that of a shell where a signal ended it or it cannot be started."""
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise HipcacheError("'hipcache run' has no command to run", "write: hipcache run -- ninja")
-    settings = config.load(session.environ, strict=True)
+    settings = config.load(console.environ, strict=True)
     with TemporaryDirectory(prefix="hipcache-run-", ignore_cleanup_errors=True) as place:
         log = settings.stats_log or Path(place, "log")
         start, began = _size(log), time.monotonic()
-        environ = {**session.environ, "HIPCACHE_STATS_LOG": str(log.absolute())}
-        live = Line(session.err, session.environ) if not options.no_live else None
+        environ = {**console.environ, "HIPCACHE_STATS_LOG": str(log.absolute())}
+        live = Line(console.err, console.environ) if not options.no_live else None
         try:
             with _shown(log, start, live):
                 status = run_in_foreground(command, environ)
         except OSError as error:
             reason = f"cannot run '{command[0]}': {error.strerror}"
-            print(f"hipcache: {reason}\n  check its name and PATH", file=session.err)
+            print(f"hipcache: {reason}\n  check its name and PATH", file=console.err)
             return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
         took = time.monotonic() - began
         compiles = _read(log, start)
     numbers = stats_log.together(compiles)
-    _show(numbers, compiles, took, Screen(session.err, session.environ))
+    _show(numbers, compiles, took, Screen(console.err, console.environ))
     if numbers.cacheable and not settings.readonly:
         causes = build.summarized(build.causes(compiles))
         named = " ".join(command), options.label

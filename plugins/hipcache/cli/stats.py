@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hipcache import config, features
-from hipcache.cli import Session
+from hipcache.cli import Console
 from hipcache.cli.screen import (
     REMOTE_HEAD,
     Screen,
@@ -64,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zero", action="store_true", help="show the counts, then set them to zero")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     found = conditions.of_settings(settings)
     if options.stats_log and (options.since or options.zero):
         raise HipcacheError("--stats-log cannot be combined with --since or --zero", "give one of them alone")
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError("--stats-log needs a FILE, because HIPCACHE_STATS_LOG is not set", "name the build's log")
     log = settings.stats_log if options.stats_log == _SET else options.stats_log
     if options.kinds:
-        show_kinds(kinds(open_store(settings, read_only=True)), Screen(session.out, session.environ))
+        show_kinds(kinds(open_store(settings, read_only=True)), Screen(console.out, console.environ))
         return 0
     numbers = stats_log.total(log) if log else statistics.read(settings.dir)
     if options.since:
@@ -84,18 +84,18 @@ def run(options: argparse.Namespace, session: Session) -> int:
         if not found:
             raise
         size = StoreSize(0, 0, settings.max_size)  # the conditions say why
-    hints = features.hints(session.environ)
+    hints = features.hints(console.environ)
     if options.json:
         listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
         beside = {"hints": {"bytes": sum(one.size().bytes for one in hints)}}
         more = {"namespace": settings.namespace, "conditions": listed, **beside}
-        print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=session.out)
+        print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=console.out)
     elif options.markdown:
-        print(markdown(numbers, size, settings.namespace), end="", file=session.out)
+        print(markdown(numbers, size, settings.namespace), end="", file=console.out)
         for one in found:
-            print(f"\n> {one.describe()}: {one.hint}", file=session.out)
+            print(f"\n> {one.describe()}: {one.hint}", file=console.out)
     else:
-        screen = Screen(session.out, session.environ)
+        screen = Screen(console.out, console.environ)
         show(numbers, size, str(settings.dir), hints, screen)
         if settings.namespace:
             screen.line(f"namespace  {settings.namespace} (the figures are for all namespaces)")
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.zero:
         statistics.zero(settings.dir, umask=settings.umask)
         if not (options.json or options.markdown):
-            print("All counts are now zero.", file=session.out)
+            print("All counts are now zero.", file=console.out)
     return 0
 
 

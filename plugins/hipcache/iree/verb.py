@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from hipcache.cli import FAULT, Session
+from hipcache.cli import FAULT, Console
 from hipcache.cli.screen import plural
 from hipcache.disk import atomic
 from hipcache.errors import HipcacheError, nearest
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dlpack", action="store_true", help="test which buffers the installed runtime can export")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     if options.device and options.device not in module.DEVICES:
         near = nearest(options.device, module.DEVICES)
         hint = f"did you mean '{near}'?" if near else f"known are {', '.join(module.DEVICES)}"
@@ -49,17 +49,17 @@ def run(options: argparse.Namespace, session: Session) -> int:
         wanted = Wanted(options.device or claim.device, options.target or claim.target)
         why = module.misfit(made, wanted)
         if why:
-            print(f"hipcache: {why}", file=session.err)
+            print(f"hipcache: {why}", file=console.err)
             status = FAULT
         elif not options.quiet:
             for line in _described(made):
-                print(line, file=session.out)
+                print(line, file=console.out)
         listed.append(_entry(made, wanted, options.manifest))
     if options.manifest and not status:
         text = json.dumps({"modules": listed}, indent=2) + "\n"
         atomic.write_whole(Path(options.manifest), text.encode())
     if options.dlpack:
-        status = check(options.device or module.LOCAL_DRIVERS[0], next(iter(options.module), ""), session.out) or status
+        status = check(options.device or module.LOCAL_DRIVERS[0], next(iter(options.module), ""), console.out) or status
     return status
 
 

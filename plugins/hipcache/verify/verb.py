@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from hipcache import config
 from hipcache.cache import references
-from hipcache.cli import Session, compilation_database, refuse_alone
+from hipcache.cli import Console, compilation_database, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
@@ -66,44 +66,44 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     for option, value in (("--sample", options.sample), ("-p", options.build)):
         if value and not options.compile:
             refuse_alone(option, "--compile")
-    settings = config.load(session.environ, strict=True)
+    settings = config.load(console.environ, strict=True)
     if options.compile:
-        return _compile(settings, options, session)
+        return _compile(settings, options, console)
     if not options.json and not is_there(settings):
-        print(f"nothing to check: there is no store in '{settings.dir}' yet", file=session.out)
+        print(f"nothing to check: there is no store in '{settings.dir}' yet", file=console.out)
         return 0
-    return _check(open_store(settings), options, session)
+    return _check(open_store(settings), options, console)
 
 
-def _check(store: LocalStore, options: argparse.Namespace, session: Session) -> int:
-    with ProgressLine(session.err, "entries checked") as progress:
+def _check(store: LocalStore, options: argparse.Namespace, console: Console) -> int:
+    with ProgressLine(console.err, "entries checked") as progress:
         checked = check(store, progress.at)
     if options.json:
-        print(json.dumps(_as_json(checked), indent=2), file=session.out)
+        print(json.dumps(_as_json(checked), indent=2), file=console.out)
     else:
-        _show(checked, store, session)
+        _show(checked, store, console)
     return DAMAGED if checked.damaged else 0
 
 
-def _show(checked: Checked, store: LocalStore, session: Session) -> None:
+def _show(checked: Checked, store: LocalStore, console: Console) -> None:
     for one in checked.damaged:
-        print(f"{one.kind} '{one.name}': {one.why}{'; removed' if one.removed else ''}", file=session.out)
+        print(f"{one.kind} '{one.name}': {one.why}{'; removed' if one.removed else ''}", file=console.out)
     total = f"{plural(checked.blobs, 'blob')} and {plural(checked.records, 'record')} checked"
     removed = sum(one.removed for one in checked.damaged)
     left = len(checked.damaged) - removed
     words = [total, f"{removed} removed" if removed else "", f"{plural(left, 'damaged entry')} kept" if left else ""]
-    print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=session.out)
+    print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=console.out)
     if checked.evicted:
         done = "would be removed" if store.read_only else "removed"
-        print(f"{plural(checked.evicted, 'record')} whose contents were evicted: {done}.", file=session.out)
+        print(f"{plural(checked.evicted, 'record')} whose contents were evicted: {done}.", file=console.out)
     if left and store.read_only:
         print(
             "The store may only be read: unset HIPCACHE_READONLY, or run this as its owner, to remove them.",
-            file=session.out,
+            file=console.out,
         )
 
 
@@ -112,14 +112,14 @@ def _as_json(checked: Checked) -> dict[str, object]:
     return {"blobs": checked.blobs, "records": checked.records, "damaged": damaged, "evicted": checked.evicted}
 
 
-def _compile(settings: Config, options: argparse.Namespace, session: Session) -> int:
+def _compile(settings: Config, options: argparse.Namespace, console: Console) -> int:
     # Looked at, not used: nothing is stored, and what is used least stays so.
-    engine = open_engine(replace(settings, readonly=True, recache=False), session.environ)
-    listed = compilation_database.commands(options.build or Path(), session.environ)
+    engine = open_engine(replace(settings, readonly=True, recache=False), console.environ)
+    listed = compilation_database.commands(options.build or Path(), console.environ)
     done: list[Compared] = []
     rest = sample(listed, len(listed))
     with (
-        ProgressLine(session.err, "compiles looked at") as progress,
+        ProgressLine(console.err, "compiles looked at") as progress,
         tempfile.TemporaryDirectory(prefix="hipcache-") as top,
     ):
         while rest and (wanted := (options.sample or SAMPLE) - _compared(done)) > 0:
@@ -144,9 +144,9 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
         if (path := comparison.keep(settings.dir, one.difference, engine.clock()))
     }
     if options.json:
-        print(json.dumps(_compared_json(done, kept), indent=2), file=session.out)
+        print(json.dumps(_compared_json(done, kept), indent=2), file=console.out)
     else:
-        _show_compared(done, kept, session)
+        _show_compared(done, kept, console)
     return DAMAGED if any(one.end == DIFFERENT for one in done) else 0
 
 
@@ -154,17 +154,17 @@ def _compared(done: list[Compared]) -> int:
     return sum(one.end not in (NOT_STORED, NOT_COMPARED) for one in done)
 
 
-def _show_compared(done: list[Compared], kept: dict[str, str], session: Session) -> None:
+def _show_compared(done: list[Compared], kept: dict[str, str], console: Console) -> None:
     for one in done:
         if one.difference:
             where = f"; both are in '{kept[one.output]}'" if one.output in kept else ""
-            print(f"different: {one.difference.summary()}{where}", file=session.out)
+            print(f"different: {one.difference.summary()}{where}", file=console.out)
         elif one.why:
-            print(f"{one.end}: '{one.output}': {one.why}", file=session.out)
+            print(f"{one.end}: '{one.output}': {one.why}", file=console.out)
     counts = Counter(one.end for one in done)
     ends = ", ".join(f"{counts[end]} {end}" for end in ENDS if counts[end])
     compared = f"{plural(_compared(done), 'object')} recompiled"
-    print(f"{compared}: {ends}" if done else "the build lists no HIP compile", file=session.out)
+    print(f"{compared}: {ends}" if done else "the build lists no HIP compile", file=console.out)
 
 
 def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, object]:
