@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
-from hipcache.report.checks import is_check
-from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome
+from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, is_check
 from hipcache.values import replace
 
 if TYPE_CHECKING:
