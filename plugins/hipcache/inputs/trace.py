@@ -130,7 +130,7 @@ class Files:
 
     def named_changed(self) -> str:
         """The first file with which something was keyed, and which is another one by now; empty if there is none."""
-        for path, status in self._named.items():
+        for path, status in [*self._named.items()]:  # another thread may name one more meanwhile
             try:
                 if self.status(path) != status:
                     return path
