@@ -57,7 +57,7 @@ class Room:
 
         def differs(trace: Trace) -> str:
             found = reads.get(trace.reads)
-            return files.differs(trace.reads, found, exact=True) if found else "no list"
+            return files.differs(trace.reads, found) if found else "no list"
 
         content = ContentCache(shelf)
         manifest = ManifestCache(shelf, reads, files, str(self.root))

@@ -159,17 +159,16 @@ def world_of(session: Session) -> World:
     if session.engine.remote and not session.engine.recache:
         caches = next(features.added("shared_cache"))(caches, session.shelves)
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
-    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
+    adopt = partial(_adopt, session, passes)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, adopt)
 
 
-def _adopt(session: Session, bound: Bound) -> bool:
+def _adopt(session: Session, manifest: ManifestCache, bound: Bound) -> bool:
     """See `Edits.adopt`."""
-    from hipcache.cache.edits import Edits
     from hipcache.execution import passes
 
-    shelves, clock = session.shelves, session.engine.clock
     ask = partial(passes.preprocess, session)
-    return Edits(shelves.shelf, shelves.reads, session.files, ask, clock).adopt(bound)
+    return replace(manifest.edits, preprocess=ask, clock=session.engine.clock).adopt(bound) is not None
 
 
 @dataclass(frozen=True)

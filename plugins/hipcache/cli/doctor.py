@@ -477,6 +477,6 @@ def _try(build: TrialBuild, line: str, machine: Machine) -> str:
         }
         done = machine.runner.run(["sh", "-c", line], env=environ, cwd=Path(place))
         if done.status:
-            text = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")
-            return next((one for one in text.splitlines() if "rror" in one), text.rpartition("\n")[2])
+            text = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+            return next((line for line in text.splitlines() if "error" in line.lower()), text.rpartition("\n")[2])
         return "" if log.exists() and stats_log.total(log).cacheable else "no compile came to hipcache"

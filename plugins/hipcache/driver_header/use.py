@@ -124,7 +124,7 @@ class DriverHeader:
             return None
         pch, packed, digest, _ = known.outputs
         reads, content = self.reads.get(digest), self.shelf.contents.read(packed)
-        if reads is None or content is None or session.files.differs(digest, reads, exact=True):
+        if reads is None or content is None or session.files.differs(digest, reads):
             return None
         path = session.jobs.scratch(f"{stem}-header.pch")
         if not (self._lent(pch, path) or self.shelf.contents.copy(pch, path)):

@@ -350,4 +350,4 @@ def _differs(session: Session, trace: Trace) -> str:
     reads = session.shelves.reads.get(trace.reads)
     if reads is None:
         return "the store no longer has the list of files that it read"
-    return session.files.differs(trace.reads, reads, exact=True)
+    return session.files.differs(trace.reads, reads)
