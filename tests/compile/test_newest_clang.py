@@ -21,7 +21,6 @@ from toolchains import BY_NEW_DRIVER
 pytestmark = pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed")
 
 FLAGS = [("-O2", "-g"), ("-O3",), ("-O0",)]
-BARE_SOURCES = [path for path in SOURCES if path.stem != "real_headers"]
 
 
 @pytest.fixture(params=["22", f"22{BY_NEW_DRIVER}"])
