@@ -30,7 +30,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.iree.observation import ObservedCache
+from hipcache.iree.planner import ObservedCache
 from hipcache.values import dataclass, field, replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of

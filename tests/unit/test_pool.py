@@ -12,7 +12,7 @@ from hipcache.inputs import includes, outline, portions
 from hipcache.native import aside
 from hipcache.processes.pool import Pool
 
-PATIENCE = 20  # seconds; some milliseconds are enough
+PATIENCE = 60  # seconds; some milliseconds are enough
 
 
 def together(tasks: Mapping[int, Callable[[], object]]) -> dict[int, object]:

@@ -35,6 +35,8 @@ def plan(session: Session, columns: int | None) -> Planned:
     def direct(ends: Ends) -> Provenance | Indirect:
         if cut.object and not cut.object.tools_beside:
             return Indirect("the bundler looks for the programs that it starts on PATH")
+        if asked.plan.spirv:
+            return Indirect(f"{asked.plan.spirv.arch} is compiled each time")
         return provenance_of(session, asked, made, ends, source.slots)
 
     return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
