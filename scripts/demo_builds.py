@@ -54,10 +54,9 @@ class Build:
     def configure(self, arches: tuple[str, ...]) -> None:
         command = [str(PROGRAMS / "cmake"), "-S", str(self.source), "-B", str(self.directory), "-G", "Ninja"]
         command += [f"-DCMAKE_MAKE_PROGRAM={PROGRAMS / 'ninja'}", f"-DCMAKE_HIP_ARCHITECTURES={';'.join(arches)}"]
-        toolchain = hips_own()
-        if toolchain.flags:
-            command += ["--toolchain", str(CHECKOUT / "cmake" / "HipToolchain.cmake")]
-        command += [f"-DCMAKE_HIP_COMPILER={toolchain.compiler}", "-DCMAKE_HIP_PLATFORM=amd", *self.options]
+        # Debian 13's clang takes /usr/local for HIP's root.
+        command += ["--toolchain", str(CHECKOUT / "cmake" / "HipToolchain.cmake")]
+        command += [f"-DCMAKE_HIP_COMPILER={hips_own().compiler}", "-DCMAKE_HIP_PLATFORM=amd", *self.options]
         done = subprocess.run(
             command, env=self.environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
