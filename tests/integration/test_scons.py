@@ -136,7 +136,7 @@ def test_the_tool_leaves_the_package_of_its_name_importable(project: Project) ->
     """SCons makes the tool module `sys.modules["hipcache"]`; the engine is a package of that name."""
     project.construct(f"""
 other = Environment(tools=["default", "hipcache"], toolpath=["{TOOLS}"])
-import hipcache, hipcache.cli.arches
+import hipcache, hipcache.cli.screen
 assert hipcache.__version__ and hipcache.__path__
 """)
     project.build()

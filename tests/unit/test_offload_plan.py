@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hipcache.clang import dry_run, plan
+from hipcache.clang import dry_run, plan, spelling
 from hipcache.clang.dry_run import DryRuns
 from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
@@ -46,6 +46,12 @@ def left(name: str, old: str, new: str, *, printed: bool = True) -> str:
         else:
             parsed(name, None, old, new)
     return why.value.reason
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_an_edit_that_moves_lines_needs_no_pass_for_a_device(name: str) -> None:
+    """Each option of these passes is known to show no number of a line."""
+    assert all(spelling.shows_no_line(one.compile) for one in parsed(name).devices)
 
 
 @pytest.mark.parametrize("name", WRAPPED)

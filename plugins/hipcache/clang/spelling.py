@@ -56,7 +56,7 @@ _WITHOUT_PATHS = pattern(
     r"|m(?!llvm|odule)[a-z0-9][\w-]*(=[\w.,+:-]*)?)"
 )
 # Others that put no number of a line there; but a path, perhaps.
-_WITHOUT_LINES = ("-emit-llvm-uselists", "-fgpu-rdc", "--offload-new-driver")
+_WITHOUT_LINES = ("-emit-llvm-uselists", "-fgpu-rdc", "--offload-new-driver", "-flto=full", "-flto-unit")
 _SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=[\w.,+-]*)?")
 _LLVM_WITHOUT_PATHS = pattern(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
 _DOTS = pattern(r"^(?:\./+)+")

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache.cli import Session, arches, page
-from hipcache.cli.screen import Screen
+from hipcache.cli import Console, page
+from hipcache.cli.screen import Screen, asked_units
 from hipcache.cli.toolchain import Machine, Toolchain, clang_of_hipcc, compilers, examine, resolve
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Completed
-from hipcache.report import logged, stats_log
+from hipcache.report import stats_log
 from hipcache.values import dataclass
 
 SUMMARY = "show in a minute what is saved: a source compiled cold, warm, for more architectures, after an edit"
@@ -81,12 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report of these compiles, as HTML")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    if not resolve("hipcache", session.environ):
+def run(options: argparse.Namespace, console: Console) -> int:
+    if not resolve("hipcache", console.environ):
         raise HipcacheError("'hipcache' is not on PATH", "link it into a directory of PATH, such as ~/.local/bin")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that the directory goes
-    machine = Machine(session.runner, {**session.environ, "HIP_PLATFORM": "amd"})
+    machine = Machine(console.runner, {**console.environ, "HIP_PLATFORM": "amd"})
     toolchain = _toolchain(machine)
     *first, added = [arch for arch in _WANTED if arch in toolchain.arches][:_MOST]
     steps = (
@@ -96,13 +96,13 @@ def run(options: argparse.Namespace, session: Session) -> int:
         DemoStep(f"only {' '.join(first[:2])}", (*first[:2],)),
         DemoStep("host code edited", (*first,), "int hipcache_demo_edit() { return 1; }\n"),
     )
-    screen = Screen(session.out, session.environ)
+    screen = Screen(console.out, console.environ)
     count = f"{len(options.sources)} sources" if len(options.sources) > 1 else "one source"
     screen.line(f"{count} for {', '.join(first)}; '{toolchain.compiler}', clang {toolchain.version}; CPU seconds")
     sources = {path.name: f'#include "{path.absolute()}"\n' for path in options.sources} or {"demo.hip": _SOURCE}
     words = (toolchain.compiler, *(toolchain.flags or ()), *shlex.split(options.flags))
     with TemporaryDirectory(prefix="hipcache-demo-", ignore_cleanup_errors=True) as place:
-        rows = [_row(step, sources, words, machine, Path(place), session, screen) for step in steps]
+        rows = [_row(step, sources, words, machine, Path(place), console, screen) for step in steps]
         if options.report:
             told = page.Told("'hipcache demo'", list(stats_log.read(Path(place, "log"))))
             write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
@@ -131,7 +131,7 @@ def _row(
     compiler: Sequence[str],
     machine: Machine,
     place: Path,
-    session: Session,
+    console: Console,
     screen: Screen,
 ) -> Row:
     log = place / "log"
@@ -151,21 +151,21 @@ def _row(
         # From clang 18 on an object contains its CUID, which hipcache chooses unless it is given.
         words = [*compiler, *(f"--offload-arch={arch}" for arch in step.arches), f"-cuid={number}"]
         words += ["-x", "hip", "-c", str(source), "-o"]
-        cached += _timed(["hipcache", *words, f"{place}/cached.o"], own, session)
-        plain += _timed([*words, f"{place}/plain.o"], own, session)
+        cached += _timed(["hipcache", *words, f"{place}/cached.o"], own, console)
+        plain += _timed([*words, f"{place}/plain.o"], own, console)
         if (place / "cached.o").read_bytes() != (place / "plain.o").read_bytes():
             different.append(name)
-    units = logged.together(stats_log.read(log, start)).units
-    missed = [name for name, tally in arches.units(units) if tally.misses]
+    units = stats_log.together(stats_log.read(log, start)).units
+    missed = [name for name, tally in asked_units(units) if tally.misses]
     compiled = "everything" if len(missed) > len(step.arches) else ", ".join(missed) or "nothing"
     bar = "#" * round(_BAR * min(1.0, cached / plain))
     screen.line(f"  {step.title:<22}{bar:.<{_BAR}}  {cached:6.2f} s of {plain:6.2f} s   compiled: {compiled}")
     return Row(cached, plain, different)
 
 
-def _timed(words: Sequence[str], environ: Mapping[str, str], session: Session) -> float:
+def _timed(words: Sequence[str], environ: Mapping[str, str], console: Console) -> float:
     """Processor seconds of the command and all that it started. Raises HipcacheError if it fails."""
-    done: Completed = session.runner.run(words, env=environ)
+    done: Completed = console.runner.run(words, env=environ)
     if done.status:
         raise HipcacheError(f"'{' '.join(words)}' failed", done.stderr.decode("utf-8", "replace").strip())
     return done.work
