@@ -1,9 +1,9 @@
 """Measures compiles that fail: hipcache beside plain clang, in CPU seconds and by the clock.
 
-A small source was compiled and is edited then, so that it is wrong: in all passes (the first one finds it), in the
-host's pass alone, in one architecture's code alone (the second one's); or the command has an unknown option, or asks
-for a standard that there is not. Each take is another edit: a second try of the same text would be a known one. Plain
-clang and hipcache take turns.
+A small source was compiled and is edited then, so that it is wrong: in all passes (the first one finds it; also in a
+new kernel, with -Wall -O2, after an edit of a comment that was compiled), in the host's pass alone, in one
+architecture's code alone (the second one's); or the command has an unknown option, or asks for a standard that there is
+not. Each take is another edit: a second try of the same text would be a known one. Plain clang and hipcache take turns.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from workload import COMPILERS, DEBIAN, DEBIAN_ARCHS
 
 WRONG = {
     "all passes": "__device__ int f() {{ return wrong_{number}; }}\n",
+    "new kernel": "__global__ void added(int* p) {{ *p = wrong_{number}; }}\n",
     "host alone": "#ifndef __HIP_DEVICE_COMPILE__\nint f() {{ return wrong_{number}; }}\n#endif\n",
     "one architecture": "#ifdef __gfx908__\n__device__ int f() {{ return wrong_{number}; }}\n#endif\n",
     "unknown option": "",
@@ -34,6 +35,7 @@ WRONG = {
 }
 #: What the command has besides.
 MORE = {"unknown option": ["--no-such-option"], "misspelt standard": ["-std=c++71"]}
+COMMENTED = {"new kernel": "#include <cstdio>\n// take {number}\n"}
 TARGET = 1.15
 
 
@@ -88,13 +90,15 @@ class Failing:
 
     def _row(self, name: str, compiler: str, count: int, kind: str) -> Row:
         self._hipcache.reset()
-        words = [compiler, "-O3", "-std=c++17", *DEBIAN, *(f"--offload-arch={a}" for a in DEBIAN_ARCHS.base[:count])]
+        level, before = (["-Wall", "-O2"], COMMENTED[kind]) if kind in COMMENTED else (["-O3"], "")
+        words = [compiler, *level, "-std=c++17", *DEBIAN, *(f"--offload-arch={a}" for a in DEBIAN_ARCHS.base[:count])]
         words += ["-MD", "-MF", "k.o.d", "-o", "k.o", "-x", "hip", "-c", str(self._source)]
-        self._write("")
-        self._run(self._hipcache, words, 0)
         takes = []
         for number in range(self._options.rounds):
-            self._write(WRONG[kind].format(number=number))
+            if before or not number:
+                self._write(before.format(number=number))
+                self._run(self._hipcache, words, 0)
+            self._write(before.format(number=number) + WRONG[kind].format(number=number))
             others = [word for word in words if not (kind == "misspelt standard" and word.startswith("-std="))]
             wrong = [*others, *MORE.get(kind, [])]
             takes.append((*self._run(self._plain, wrong, 1), *self._run(self._hipcache, wrong, 1)))

@@ -726,6 +726,14 @@ get_property(_hipcache_known GLOBAL PROPERTY _HIPCACHE_PROGRAM SET)
 if(NOT _hipcache_in_trial)
   option(HIPCACHE "Compile HIP sources through hipcache" ON)
 
+  # CMake does not find a distribution's HIP unasked.
+  file(GLOB _hipcache_packaged /usr/lib/*/cmake/hip-lang)
+  if(_hipcache_packaged AND NOT CMAKE_HIP_COMPILER_LOADED AND NOT CMAKE_TOOLCHAIN_FILE AND NOT EXISTS /opt/rocm
+      AND NOT DEFINED CMAKE_HIP_COMPILER_ROCM_ROOT AND NOT DEFINED ENV{ROCM_PATH})
+    include("${CMAKE_CURRENT_LIST_DIR}/HipToolchain.cmake")
+  endif()
+  unset(_hipcache_packaged)
+
   if(NOT _hipcache_known AND NOT HIPCACHE)
     _hipcache_say_off()
   elseif(NOT _hipcache_known AND HIPCACHE)

@@ -1,4 +1,5 @@
 # Toolchain file for the HIP packages of a distribution: cmake --toolchain $(hipcache --cmakedir)/HipToolchain.cmake ...
+# HipCache.cmake includes it where it comes before HIP is enabled.
 #
 # ROCm's layout has everything under /opt/rocm. Debian spreads it over /usr, where neither clang nor CMake finds all
 # of it unasked. Other systems need none of this.
@@ -22,14 +23,16 @@ foreach(directory IN LISTS hip_libraries)
 endforeach()
 
 # CMake looks for hip-lang in <root>/lib/cmake; newer ones look into <root>/lib/<arch>/cmake as well. Debian 12's 3.25
-# does not, so give it a root with that path. A toolchain file reaches CMake's own trial builds, a cache variable does not.
+# does not, so give it a root with that package and what it needs. CMake's own trial builds need it, too.
 file(GLOB hip_lang /usr/lib/*/cmake/hip-lang)
 if(hip_lang AND CMAKE_VERSION VERSION_LESS 3.28)
-  get_filename_component(hip_lang "${hip_lang}" DIRECTORY)
   set(CMAKE_HIP_COMPILER_ROCM_ROOT "${CMAKE_BINARY_DIR}/rocm-root")
-  file(MAKE_DIRECTORY "${CMAKE_HIP_COMPILER_ROCM_ROOT}/lib")
-  file(CREATE_LINK "${hip_lang}" "${CMAKE_HIP_COMPILER_ROCM_ROOT}/lib/cmake" SYMBOLIC)
+  file(MAKE_DIRECTORY "${CMAKE_HIP_COMPILER_ROCM_ROOT}/lib/cmake")
+  foreach(name IN ITEMS hip-lang AMDDeviceLibs amd_comgr hsa-runtime64)
+    file(CREATE_LINK "${hip_lang}/../${name}" "${CMAKE_HIP_COMPILER_ROCM_ROOT}/lib/cmake/${name}" SYMBOLIC)
+  endforeach()
   list(APPEND CMAKE_PREFIX_PATH "${CMAKE_HIP_COMPILER_ROCM_ROOT}")
 elseif(hip_lang)
   set(CMAKE_HIP_COMPILER_ROCM_ROOT /usr)
 endif()
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES CMAKE_HIP_PLATFORM CMAKE_HIP_COMPILER_ROCM_ROOT CMAKE_PREFIX_PATH)

@@ -1,46 +1,74 @@
-"""Plain clang and hipcache on each flag, end and program of the fuzzer's tables: a table of what is identical.
+"""Plain clang and hipcache on the fuzzer's flags, ends and programs, and on real sources: what is identical.
 
-    scripts/identity.py --compiler CLANG [--seconds S] [--out FILE]
+    scripts/identity.py --compiler CLANG [--sources DIRECTORY] [--count N] [--seconds S] [--out FILE]
+    scripts/identity.py --page FILE...
 
 Each case is one compile of one source for two architectures, by plain clang and then twice by hipcache, with an empty
 store: identical (bytes, messages, status and other files), passed through with the reason, plain clang fails, or
-DIFFERENT. With --seconds it ends early, and says how many cases it left out.
+DIFFERENT. With --sources the cases are programs of a collection (HeCBench's `src`: NAME-hip/*.cu) that plain clang
+compiles, with HIP's own headers. It ends after N cases or S seconds. FILE is JSON: what is there already is not run
+again; --page makes one table of several.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from fuzz_case import Difference
 from fuzz_compile import Compile
 from fuzz_flags import CHOICES, ENDS, LINKING
 
 _ARCHS = ["gfx90a", "gfx1030"]
+_FAILS = "plain clang fails"
+# What hipcache says once in a build, where it does not know a compiler's plan.
+_ADVICE = re.compile(rb"^hipcache: .*\n(  .*\n)*", re.MULTILINE)
 
 
-def cases(compiler: str, root: Path) -> Iterator[tuple[str, Compile]]:
-    """Name, case."""
-    for kind, table in (("", CHOICES), ("end", ENDS), ("program", LINKING)):
+def flag_cases(root: Path, compiler: str) -> Iterator[tuple[str, Compile]]:
+    """Name, case: the ends and programs, then the flags, mixed."""
+    flags = list(CHOICES)
+    random.Random(1).shuffle(flags)
+    for kind, table in (("end", ENDS), ("program", LINKING), ("", flags)):
         for words in {" ".join(words): words for words in table}.values():
-            place = root / "case"
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-            case = Compile(1, place, False, instead=compiler)
-            case.archs, case.level, case.source, case.rule = _ARCHS, "-O2", ((), "k.hip"), []
+            case = _case(compiler, root)
             case.flags, case.shape = ([words], []) if not kind else ([], words)
-            case.output, case.end = ["-o", "out.o"], [] if kind == "program" else ["-c"]
-            if {"-S", "-E"} & set(words):
-                case.end = []
+            case.end = [] if kind == "program" or {"-S", "-E"} & set(words) else ["-c"]
             yield " ".join(words), case
+
+
+def source_cases(root: Path, compiler: str, collection: Path) -> Iterator[tuple[str, Compile]]:
+    """The same for one source of each program in the collection."""
+    for program in sorted(collection.glob("*-hip")):
+        for source in sorted(program.glob("*.cu"))[:1]:
+            case = _case(compiler, root)
+            case.real, case.source = True, (("-x", "hip"), source.name)
+            case.flags, case.shape = [["-std=c++17", "-I."]], []
+            shutil.rmtree(case.work)
+            shutil.copytree(program, case.work)
+            yield f"{program.name}/{source.name}", case
+
+
+def _case(compiler: str, root: Path) -> Compile:
+    place = root / "case"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    case = Compile(1, place, False, (str(Path(sys.executable).with_name("hipcache")),), compiler)
+    case.archs, case.level, case.source, case.rule = _ARCHS, "-O2", ((), "k.hip"), []
+    case.output, case.end = ["-o", "out.o"], ["-c"]
+    return case
 
 
 def result(case: Compile) -> str:
@@ -50,11 +78,12 @@ def result(case: Compile) -> str:
     plain = case._end(words, before, "a")
     case._restore(before)
     if plain.status:
-        return "plain clang fails"
+        return _FAILS
     for _ in range(2):
         cached = case._end([*case.launcher, *words], before, "a")
         case._restore(before)
         outcome = case._outcome("a")
+        cached.err = _ADVICE.sub(b"", cached.err)
         try:
             case._same(plain, cached)
         except Difference as error:
@@ -71,38 +100,59 @@ def result(case: Compile) -> str:
     return f"identical, then {outcome}"
 
 
+def page(files: Sequence[Path]) -> str:
+    """Counts, and the cases that are not identical hits for each compiler."""
+    runs = [json.loads(file.read_text()) for file in files]
+    names = list(dict.fromkeys(name for run in runs for name in run["results"]))
+    usual = "identical, then hit"
+    lines = ["| run | cases | |", "|---|---|---|"]
+    for run in runs:
+        counts = Counter(what.partition(" (")[0].partition(": ")[0] for what in run["results"].values())
+        told = ", ".join(f"{count} {what}" for what, count in counts.most_common())
+        lines.append(f"| {run['compiler']}, {run['date']} | {len(run['results'])} | {told} |")
+    lines += ["", "| case | " + " | ".join(run["short"] for run in runs) + " |", "|---" * (len(runs) + 1) + "|"]
+    for name in names:
+        results = [run["results"].get(name, "-") for run in runs]
+        if set(results) - {usual, "-"}:
+            cells = " | ".join(what.replace("passed_through ", "").replace(usual, "hit") for what in results)
+            lines.append(f"| `{name.replace('|', chr(92) + '|')}` | {cells} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="a table of what is identical to plain clang's")
-    parser.add_argument("--compiler", required=True)
-    parser.add_argument("--seconds", type=float, default=0, help="end after so long")
-    parser.add_argument("--out", type=Path, help="where the table goes")
+    parser.add_argument("--compiler", help="options may follow")
+    parser.add_argument("--sources", type=Path, help="the collection's directory")
+    parser.add_argument("--count", type=int, default=1000, help="end after so many cases")
+    parser.add_argument("--seconds", type=float, default=86400, help="end after so long")
+    parser.add_argument("--out", type=Path, help="where the results go")
+    parser.add_argument("--page", type=Path, nargs="+", metavar="FILE", help="print the table of these results")
     options = parser.parse_args()
-    end, rows, left = time.monotonic() + options.seconds, [], 0
-    with tempfile.TemporaryDirectory(prefix="hipcache-identity-") as root:
-        for name, case in cases(options.compiler, Path(root)):
-            if options.seconds and time.monotonic() > end:
-                left += 1
+    if options.page:
+        print(page(options.page), end="")
+        return 0
+    asked = [*options.compiler.split(), "--version"]
+    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    short = re.sub(r".*version (\d+).*", r"\1", version) + (" sources" if options.sources else "")
+    run: dict[str, Any] = {"compiler": version, "short": short, "date": str(date.today()), "results": {}}
+    if options.out and options.out.exists():
+        run = json.loads(options.out.read_text())
+    results = run["results"]
+    end = time.monotonic() + options.seconds
+    with tempfile.TemporaryDirectory(prefix="hipcache-identity-") as name:
+        place = Path(name), options.compiler
+        for title, case in source_cases(*place, options.sources) if options.sources else flag_cases(*place):
+            if len(results) >= options.count or time.monotonic() > end:
+                break
+            if title in results:
                 continue
-            rows.append((name, result(case)))
-            print(*rows[-1], sep=": ", flush=True)
-    version = subprocess.run(
-        [*options.compiler.split(), "--version"], capture_output=True, text=True, check=True
-    ).stdout
-    counts = Counter(what.partition(" (")[0].partition(":")[0] for _, what in rows)
-    lines = [
-        f"# Identity, {version.splitlines()[0]}",
-        "",
-        f"By `scripts/identity.py`, {date.today()}: {len(rows)} cases, {left} not run. "
-        + ", ".join(f"{count} {what}" for what, count in counts.most_common())
-        + ".",
-        "",
-        "| case | |",
-        "|---|---|",
-        *(f"| `{name.replace('|', chr(92) + '|')}` | {what} |" for name, what in rows),
-    ]
-    if options.out:
-        options.out.write_text("\n".join(lines) + "\n")
-    return 1 if any("DIFFERENT" in what for _, what in rows) else 0
+            what = result(case)
+            print(title, what, sep=": ", flush=True)
+            if not (options.sources and what == _FAILS):
+                results[title] = what
+            if options.out:
+                options.out.write_text(json.dumps(run, indent=0) + "\n")
+    return 1 if any("DIFFERENT" in what for what in results.values()) else 0
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.report.advice import ADVICE
-from hipcache.report.outcome import REASONS
+from hipcache.report.reasons import ADVICE, REASONS
 from man_pages import engine_page, hipcache_page, settings_page
 from manual_settings import cell, settings_manual
 from shell_completions import bash, fish, zsh

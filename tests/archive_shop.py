@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.cache.entries import Entry
-from hipcache.cli import Session, dispatch
+from hipcache.cli import Console, dispatch
 from hipcache.store import archive
 from hipcache.store.layout import pack_action
 from hipcache.store.local import LocalStore
@@ -31,7 +31,7 @@ class Shop:
     def __call__(self, store: LocalStore, *argv: str | Path, terminal: bool = False, **environ: str) -> int:
         out, err = io.StringIO(), Terminal() if terminal else io.StringIO()
         base = {"HOME": str(self.root), "HIPCACHE_DIR": str(store.root), "PATH": os.environ["PATH"]}
-        status = dispatch([str(word) for word in argv], Session({**base, **environ}, out, err))
+        status = dispatch([str(word) for word in argv], Console({**base, **environ}, out, err))
         self.out, self.err = out.getvalue(), err.getvalue()
         return status
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache.cli import Session, dispatch
+from hipcache.cli import Console, dispatch
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
 MISS = CompileOutcome(
@@ -46,7 +46,7 @@ class Shell:
 
     def __call__(self, *argv: str, terminal: bool = False, **environ: str) -> int:
         out, err = (Terminal() if terminal else io.StringIO()), io.StringIO()
-        status = dispatch(argv, Session({**self.environ, **environ}, out, err))
+        status = dispatch(argv, Console({**self.environ, **environ}, out, err))
         self.out, self.err = out.getvalue(), err.getvalue()
         return status
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from fake_compiler import Compiler, host_template
-from hipcache.app.account import Compiled
-from hipcache.app.front import make
+from hipcache.app.front import Compiled, make
 from hipcache.clang import command
 from hipcache.engine import Engine
 from hipcache.processes.slots import SharedSlots

@@ -62,7 +62,7 @@ def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     later, which would be another one's miss."""
     base = tmp_path_factory.getbasetemp()
     let_others_in(base)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     # (Of a few tests, a worker may get none.)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")) if request.session.testscollected > 500 else 0
     while len([*base.parent.glob("popen-*")]) < workers and time.monotonic() < end:

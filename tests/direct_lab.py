@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab
-from hipcache.app.account import Compiled
+from hipcache.app.front import Compiled
 from hipcache.config import Config, watched_paths
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import key

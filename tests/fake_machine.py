@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hipcache.cli import Session, doctor
+from hipcache.cli import Console, doctor
 from hipcache.processes.runner import Completed
 
 NO_LIBRARY = "clang: error: cannot find ROCm device library; provide its path via '--rocm-path'\n"
@@ -116,7 +116,7 @@ class FakeMachine:
 
     def examine(self, *named: str, **environ: str) -> tuple[int, str]:
         out = io.StringIO()
-        session = Session({**self.environ, **environ}, out, io.StringIO(), self.runner)
+        session = Console({**self.environ, **environ}, out, io.StringIO(), self.runner)
         status = doctor.examine_all(list(named), session, self.root, self.root / "build", self._why_passed_through)
         return status, out.getvalue()
 

@@ -2,7 +2,7 @@
  * imported all, which spares a tenth of a second of it. It starts the real one, `hipcache-engine.py` beside it,
  *   - where anything of a process is not as the server's own: limits, namespaces, user, signals, open files, tracer;
  *   - in one test of twenty, as an audit: in all of a test's runtime directory or none, as an engine of either kind
- *     has other ancestors, and so is of another build (`report.notices`).
+ *     has other ancestors, and so is of another build (`report.conditions`).
  * It sends  its surroundings | cwd | number of arguments | arguments | environment  as strings that end with 0, and the
  * descriptors 0 to 2; then a byte for each signal that is to reach the engine. It receives the status of waitpid, 4
  * bytes; or one byte, where the surroundings differ. */

@@ -9,7 +9,7 @@ from typing import TypeVar
 from hipcache.clang import plan
 from hipcache.clang.plan import Plan
 from hipcache.errors import PassThrough
-from hipcache.report.outcome import REASONS
+from hipcache.report.reasons import REASONS
 
 Parsed = TypeVar("Parsed")
 

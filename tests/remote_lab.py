@@ -24,7 +24,7 @@ from hip import HIT, MISS, Compiled, Lab
 
 __all__ = ["HIT", "MISS"]
 
-SECONDS = 20.0
+SECONDS = 60.0
 BUCKET = "team"
 # Of moto, which takes any.
 CLOUD = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}

@@ -174,7 +174,7 @@ class Fake:
 
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
+        self._thread.join(60)
         self._listener.close()
 
     def _serve(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hipcache.inputs import outline
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.outline import Edit
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.recording import record
 from hipcache.inputs.search import SearchPath
@@ -56,8 +58,11 @@ class Tree:
             dated=dated,
         )
 
-    def differs(self, reads: ReadSet, *, exact: bool = True) -> str:
-        return self.files().differs("key", reads, exact=exact)
+    def differs(self, reads: ReadSet) -> str:
+        return self.files().differs("key", reads)
+
+    def edit(self, reads: ReadSet) -> Edit | None:
+        return outline.edit(self.files(), reads)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
-from hipcache.report import notices
+from hipcache.report import conditions
 from hipcache.report.history import History, Record
 from hipcache.settings import NO_EXECUTOR
 from hipcache.store import Store
@@ -77,8 +77,8 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
     """The real world under the user's settings. Raises StoreError."""
     store = open_store(config)
     shares = not store.read_only
-    store.work.on_timeout = partial(notices.tell_of_lock, config, environ)
-    notices.follow_upkeep(config, store)
+    store.work.on_timeout = partial(conditions.tell_of_lock, config, environ)
+    conditions.follow_upkeep(config, store)
     return Engine(
         store=store,
         runner=SubprocessRunner(),

@@ -62,7 +62,7 @@ class Refused(HipcacheError):
 
 
 class PassThrough(HipcacheError):
-    """Control flow: the command passes through to the compiler. `reason` is a key of `outcome.REASONS`."""
+    """Control flow: the command passes through to the compiler. `reason` is a key of `reasons.REASONS`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)

@@ -135,7 +135,7 @@ NO_EFFECT = "has no effect any more; remove it"
 VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for s in SETTINGS}
 
 
-def nearest(word: str, known: list[str]) -> str:
+def nearest_hint(word: str, known: list[str]) -> str:
     """A hint with the name that may have been meant, in whatever case, or with all of them. The prefix, which all
     share, would make everything look near."""
 

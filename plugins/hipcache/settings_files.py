@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from hipcache import shared
 from hipcache.errors import ConfigError
-from hipcache.settings import PREFIX, RETIRED, VARIABLES, Setting, nearest
+from hipcache.settings import PREFIX, RETIRED, VARIABLES, Setting, nearest_hint
 from hipcache.shared import MOST_CONFIG
 from hipcache.values import dataclass
 
@@ -202,7 +202,7 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
             # A wrong key is matched against those that are written like it, and that this file may have.
             near = [k for k in keys if k.startswith(PREFIX) == name.upper().startswith(PREFIX)]
             raise ConfigError(
-                f"{origin}: unknown key '{name}'", nearest(name, [k for k in near if allows(scope, keys[k])])
+                f"{origin}: unknown key '{name}'", nearest_hint(name, [k for k in near if allows(scope, keys[k])])
             )
         setting = keys[name]
         refuse(setting, scope, place)

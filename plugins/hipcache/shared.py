@@ -23,12 +23,12 @@ SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
 NAMESPACE_CONTEXT = "hipcache 2026-11-23 namespace of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 
-# The digest of a file's content is noted under this name (`native/reading.c`, `remote/helper/compilers`), from so many
+# The digest of a file's content is noted under this name (`native/reading.c`, `remote/helper/start`), from so many
 # bytes on.
 CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
 LARGE_CONTENT = 1 << 20
 
-# Directories of configure checks (`report/checks`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
+# Directories of configure checks (`outcome.is_check`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
 # Configure(). Meson's directory has a name that begins so.
 CHECK_DIRECTORIES = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
 MESON_CHECK = "/meson-private/tmp"

@@ -18,7 +18,7 @@ from typing import Any
 from hipcache import config as settings
 from hipcache import features
 from hipcache.app import front
-from hipcache.app.account import Compiled
+from hipcache.app.front import Compiled
 from hipcache.clang import tools, wrapper
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config

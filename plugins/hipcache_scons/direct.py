@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from hipcache import config as settings
 from hipcache import native
-from hipcache.app.account import Compiled
+from hipcache.app.front import Compiled
 from hipcache.config import Config
 from hipcache.direct import remember as records
 from hipcache.direct.provenance import Indirect, Provenance

@@ -20,6 +20,7 @@ CPPDEFINES, CPPPATH and CPPFLAGS count as for C++.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -106,7 +107,20 @@ def generate(env: Any, **settings: Any) -> None:
         iree.install(env)
     if cached.is_wanted(env):
         # Says now, while the SConstruct is read, what keeps it from caching.
-        cached.open_cache(commands.environment(env))
+        cache = cached.open_cache(commands.environment(env))
+        program = shutil.which("hipcache") if cache.config.cxx_cache else None
+        if program:
+            _hand_over(env, program)
+
+
+def _hand_over(env: Any, program: str) -> None:
+    """C and C++ to the cache that HIPCACHE_CXX_CACHE names, which `program` calls; no object is built anew for it. Both
+    programs need the settings and HOME of the user."""
+    env["ENV"] = {**cached.STARTED_WITH, **env["ENV"]}
+    for name in ("CCCOM", "SHCCCOM", "CXXCOM", "SHCXXCOM"):
+        command = env.get(name)
+        if is_String(command) and not command.startswith("$( "):
+            env[name] = f"$( {program} $) {command}"
 
 
 def _builder(action: HipAction, emitter: Callable[..., Any], prefix: str, suffix: str) -> Any:

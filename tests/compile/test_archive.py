@@ -12,7 +12,7 @@ import pytest
 from archive_shop import KEY, OTHER, THIRD, UNIT, Shop, entry, names, record, shop, tar
 from hip import HIT, Lab, only_19
 from hipcache.cache.entries import pack, unpack
-from hipcache.cli import carrying
+from hipcache.cli import export
 from hipcache.store import archive
 
 __all__ = ["shop"]
@@ -153,7 +153,7 @@ def test_a_failed_export_leaves_the_old_file(shop: Shop, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     shop.file.write_bytes(b"before")
-    monkeypatch.setattr(carrying, "entries", failing)
+    monkeypatch.setattr(export, "entries", failing)
     assert shop(shop.here, "export", shop.file) == 1
     assert "No space left" in shop.err
     assert shop.file.read_bytes() == b"before"

@@ -21,11 +21,10 @@ from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.inputs.watched import FILE, Watched, are_old, states
-from hipcache.processes import observe
+from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
-from hipcache.processes.syscalls import READ
 from hipcache.remote.helper.adoption import Searches
-from hipcache.remote.helper.compilers import Compilers
+from hipcache.remote.helper.start import Compilers
 from hipcache.store.local import LocalStore
 from squashfs import image
 from test_identity_tools import Loader, digest

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hip import LAUNCHER, Lab
 from hipcache.cli import page
-from hipcache.report import builds, stats_log
+from hipcache.report import build, stats_log
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
 RUN = (sys.executable, "-m", "hipcache", "run")
@@ -139,7 +139,7 @@ def test_the_store_keeps_the_figures_of_the_last_builds(tmp_path: Path) -> None:
         end = NEW if number == 0 else NEW.as_hit()
         run("--label", f"build{number}", "--", "sh", "-c", LOGGED, directory=tmp_path, LINE=line(end))
     run("--", "true", directory=tmp_path)
-    first, *_, last = known = builds.read(tmp_path / "store")
+    first, *_, last = known = build.last_builds(tmp_path / "store")
     assert len(known) == 3, "one without compiles is none"
     assert (first.label, first.compiles, first.units["gfx906"]) == ("build0", {"miss": 1}, [0, 1])
     assert first.causes == [["first compile", 1]]
@@ -147,9 +147,9 @@ def test_the_store_keeps_the_figures_of_the_last_builds(tmp_path: Path) -> None:
     shown = page.page(page.Told("", [], builds=known))
     assert "build0" in shown and "first compile" in shown
     assert shown.count('<rect class="hit"') >= 2
-    for _ in range(builds.MOST):
-        builds.record(tmp_path / "store", None, last)
-    assert [one.label for one in builds.read(tmp_path / "store")] == ["build2"] * builds.MOST
+    for _ in range(build.MOST):
+        build.save(tmp_path / "store", None, last)
+    assert [one.label for one in build.last_builds(tmp_path / "store")] == ["build2"] * build.MOST
 
 
 def test_the_demo_compiles_what_is_new_and_makes_clangs_own_objects(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hipcache.clang.command import Command, compiles_and_links, expand, is_hip, parse, tokenize
 from hipcache.clang.driver_options import SEPARATE
 from hipcache.errors import PassThrough
-from hipcache.report.outcome import REASONS
+from hipcache.report.reasons import REASONS
 
 
 def read(*words: str, environ: Mapping[str, str] | None = None, cwd: str = "/src") -> Command:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
-from hipcache.app.account import Compiled
-from hipcache.app.front import make
+from hipcache.app.front import Compiled, make
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance

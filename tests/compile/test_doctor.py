@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fake_machine import FakeMachine, faults, machine
 from hipcache.app import trial
-from hipcache.cli import Session, dispatch, doctor, toolchain
+from hipcache.cli import Console, dispatch, doctor, toolchain
 from hipcache.processes.runner import Completed
 from toolchains import COMPILERS, HIP_FLAGS, LLVM
 
@@ -172,7 +172,7 @@ def test_the_doctor_is_green_and_red_on_a_terminal(machine: FakeMachine) -> None
             return True
 
     out = Terminal()
-    doctor.examine_all([], Session(machine.environ, out, io.StringIO(), machine.runner), machine.root, machine.root)
+    doctor.examine_all([], Console(machine.environ, out, io.StringIO(), machine.runner), machine.root, machine.root)
     assert "\x1b[31mfault\x1b[0m" in out.getvalue()
     assert "\x1b[32mok   \x1b[0m" in out.getvalue()
 
@@ -187,7 +187,7 @@ def test_debians_own_clang_is_found_fit_with_the_flags_it_needs(
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HIP_PLATFORM": "amd", "TMPDIR": str(temporary)}
-    assert dispatch(["doctor", "--compiler", compiler], Session(environ, out, err)) == 0, out.getvalue()
+    assert dispatch(["doctor", "--compiler", compiler], Console(environ, out, err)) == 0, out.getvalue()
     text = out.getvalue()
     assert f"is clang {compiler.removeprefix('clang++-')}." in text
     assert " ".join(HIP_FLAGS) in text

@@ -13,9 +13,9 @@ from header_lab import BOTH, build, build_with, counts, header_lab, headers, pre
 from hip import HIT, Lab, only_19, settle
 from hipcache import features
 from hipcache.driver_header import entry, header
-from hipcache.driver_header.entry import PAYS, Entry, Made
+from hipcache.driver_header.entry import PAYS, HeaderRecord, Made
 from hipcache.driver_header.trust import ENOUGH
-from hipcache.execution import front_ends
+from hipcache.execution import passes
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import SubprocessRunner, Traced
 from recordings import text as recording
@@ -227,7 +227,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
             recache = False
 
     monkeypatch.setattr(features, "doors", tuple)
-    assert front_ends.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
+    assert passes.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
 
 
 @pytest.mark.parametrize(
@@ -257,16 +257,16 @@ def test_which_passes_may_use_it(words: str, fits: bool) -> None:
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])
 def test_a_damaged_record_counts_for_none(record: bytes) -> None:
-    assert Entry.unpack(record) == Entry()
-    known = Entry(2, ("x", "y"), "why", (True, False))
-    assert Entry.unpack(known.pack()) == known
+    assert HeaderRecord.unpack(record) == HeaderRecord()
+    known = HeaderRecord(2, ("x", "y"), "why", (True, False))
+    assert HeaderRecord.unpack(known.pack()) == known
 
 
 def test_one_that_could_not_be_made_is_tried_again_much_later() -> None:
-    assert not Entry(PAYS - 1).is_due
-    assert Entry(PAYS - 1).missed().is_due
-    assert not Entry(1, (), "why").is_due
-    assert Entry(64, (), "why").is_due
+    assert not HeaderRecord(PAYS - 1).is_due
+    assert HeaderRecord(PAYS - 1).missed().is_due
+    assert not HeaderRecord(1, (), "why").is_due
+    assert HeaderRecord(64, (), "why").is_due
 
 
 def test_what_was_made_is_read_as_it_was_written() -> None:
@@ -287,5 +287,10 @@ def test_a_macro_that_stands_in_a_header_may_be_asked_for() -> None:
 
 
 def test_records_are_json() -> None:
-    assert json.loads(Entry(1, ("a",)).pack()) == {"wanted": 1, "outputs": ["a"], "why": "", "compared": [False, False]}
+    assert json.loads(HeaderRecord(1, ("a",)).pack()) == {
+        "wanted": 1,
+        "outputs": ["a"],
+        "why": "",
+        "compared": [False, False],
+    }
     assert Path(header.NAME).suffix == ".h"

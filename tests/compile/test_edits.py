@@ -262,6 +262,16 @@ def test_the_same_with_another_cuid_is_what_plain_clang_makes(lab: Lab, text: st
         assert compiled.counted.front_ends == (0 if number else 1) or "static" in text
 
 
+@pytest.mark.parametrize("text", ["kernels", "no kernel", "a static variable that the host names"])
+def test_a_source_that_warns_is_served_under_another_cuid(lab: Lab, text: str) -> None:
+    """The CUID counts the directory of the object, which some tools make anew for each."""
+    lab.write("k.hip", OF_CUIDS[text] + "int w() { int unused; return 1; }\n")
+    for number in range(3):
+        compiled = lab.compile(f"-cuid={number}{number}", "-Wall")
+        assert "unused" in compiled.messages
+        assert not (number and compiled.counted.front_ends) or "static" in text
+
+
 def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:
     lab.warm("-DCOMMIT=1")
     lab.write("k.hip", "// a line\n" + (lab.root / "k.hip").read_text())

@@ -12,7 +12,8 @@ from hip import ARCHS, DEVICE_LIBRARIES, HIT, LLVM, MISS, Lab, kernel, script, t
 from hipcache.cli.explain import describe
 from hipcache.report import build
 from hipcache.report.history import History, Record
-from hipcache.report.outcome import OUTCOMES, REASONS
+from hipcache.report.outcome import OUTCOMES
+from hipcache.report.reasons import REASONS
 from hipcache.values import replace
 from recorded_compiles import checkouts, record, shown, unit
 

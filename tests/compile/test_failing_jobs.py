@@ -47,7 +47,7 @@ def test_with_a_slot_for_each_pass_none_waits_for_another(world: World) -> None:
 
     def meet(kind: str) -> None:
         if kind.startswith("front"):
-            meeting.wait(20)
+            meeting.wait(60)
 
     world.compiler.before = meet
     assert world.compile().outcome.outcome == "miss"

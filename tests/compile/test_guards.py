@@ -18,8 +18,7 @@ from hipcache.direct.guards import DIGITS, GUARD, by_entries, guard
 from hipcache.direct.record import SYSTEM_DOMAIN, pack_list, state_digest, system_digest
 from hipcache.disk.times import file_systems
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, changed, merge, states, status_text
-from hipcache.processes import observe
-from hipcache.processes.syscalls import LIST
+from hipcache.processes import LIST, observe
 
 __all__ = ["direct"]
 

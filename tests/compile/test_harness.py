@@ -22,7 +22,7 @@ def test_a_wait_without_end_fails_and_leaves_no_process(tmp_path: Path) -> None:
     with pytest.raises(pytest.fail.Exception, match="longer than"), bounded(0.5):
         subprocess.run(["sh", "-c", waits], check=False)
     left = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while left.exists() and left.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -10,9 +10,9 @@ import pytest
 from hip import HIT, LLVM, PASSED_THROUGH, Lab, kernel, only_19, script, write_files
 from hipcache.disk.paths import absolute, is_own
 from hipcache.inputs import observing
+from hipcache.processes import STAT
 from hipcache.processes.observe import Observation, observations, sign
 from hipcache.processes.runner import SubprocessRunner
-from hipcache.processes.syscalls import STAT
 
 pytestmark = pytest.mark.archs(1)
 

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, script, settle
+from hipcache import processes
 from hipcache.clang import tools
 from hipcache.disk import paths
-from hipcache.processes import observe, syscalls
+from hipcache.processes import observe, watch
 from hipcache.processes.watch import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 from hipcc_lab import SOURCE, lab, warm, words
 
@@ -67,7 +68,7 @@ def forbid_processes() -> Callable[[], None]:
     """Makes clone, fork, vfork and clone3 fail (ENOSYS) in this process and what it becomes."""
     machine = os.uname().machine
     numbers = {"x86_64": (56, 57, 58, 435), "aarch64": (220, 435)}[machine]
-    code = ctypes.create_string_buffer(syscalls.bpf(syscalls.MACHINES[machine][0], dict.fromkeys(numbers)))
+    code = ctypes.create_string_buffer(watch.bpf(watch.MACHINES[machine][0], dict.fromkeys(numbers)))
     rules = struct.pack("HP", (len(code) - 1) // 8, ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -124,9 +125,9 @@ def test_without_an_architecture_it_is_that_of_the_machine(lab: Lab) -> None:
     assert lab.same(command, env=env).counted.missed == {"gfx90a"}
 
 
-@pytest.mark.skipif(os.path.exists(syscalls.GPUS[0]), reason="this machine has a GPU")
+@pytest.mark.skipif(os.path.exists(processes.GPUS[0]), reason="this machine has a GPU")
 def test_a_hipcc_that_looks_for_gpus_is_cached_as_long_as_there_is_none(lab: Lab) -> None:
-    looks = script(lab.root / "hipcc", f'[ -d {syscalls.GPUS[0]}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
+    looks = script(lab.root / "hipcc", f'[ -d {processes.GPUS[0]}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
     assert [lab.same(words(hipcc=str(looks))).outcome for _ in range(2)] == [MISS, HIT]
 
 

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 from hip import ARCHS, BARE, CUID, HIT, MISS, PASSED_THROUGH, Lab, script, settle
-from hipcache.processes import syscalls
+from hipcache import processes
 from hipcc_lab import SOURCE, lab, pass_wrapper, words
 
 __all__ = ["lab"]
@@ -67,7 +67,7 @@ def test_hipcc_that_prints_something_is_left_alone(lab: Lab) -> None:
     pass_wrapper(lab, words(hipcc=str(talks)))
 
 
-@pytest.mark.skipif(os.path.exists(syscalls.GPUS[0]), reason="this machine has a GPU")
+@pytest.mark.skipif(os.path.exists(processes.GPUS[0]), reason="this machine has a GPU")
 def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> None:
     """Debian's rocm_agent_enumerator does, where nobody names an architecture."""
     command = [word for word in words() if "-arch=" not in word]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, LAUNCHER, Lab, only_19, script, settle
-from hipcache.app.account import Compiled
-from hipcache.app.front import make
+from hipcache.app.front import Compiled, make
 from hipcache.clang.command import parse
 from hipcache.config import Config, load
 from hipcache.direct.provenance import Provenance

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hip import FULL, LLVM
 from hipcache import native
-from hipcache.inputs.comments import without_comments
 from hipcache.inputs.includes import scan
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.lexer import ALL, BARE, TABLE
+from test_comments import without_comments
 
 # Time
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from failing_lab import Trial
-from hip import FAILED, FULL, HIT, LLVM, MISS, Lab, kernel, script, settle, toolchain
+from hip import FAILED, FULL, HIT, LLVM, MISS, PASSED_THROUGH, Lab, kernel, script, settle, toolchain
 from programs import ALL, Program
 from shapes_lab import ENDS, SOURCE, warm
 from test_failing import ALL as WRONG_IN_ALL
@@ -45,6 +45,11 @@ def test_other_ends_are_plain_clangs_and_served_again(lab: Lab, end: str) -> Non
     assert warm(lab, *end.split()).files
 
 
+def test_preprocessed_text_is_plain_clangs_and_served_again(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1", "#ifdef __HIP_DEVICE_COMPILE__\n#warning said\n#endif"))
+    assert set(warm(lab, "-E", "-MD", "-o", "out.i").files) == {"out.i", "out.d"}
+
+
 @pytest.mark.archs(2)
 @pytest.mark.parametrize(
     "text", [WRONG_IN_ALL, HOST, SECOND, WARNS + SECOND, MISSING, MISSING_SECOND, MISSING_HOST], ids=range(7)
@@ -61,6 +66,23 @@ def test_an_edit_compiles_what_it_changes(lab: Lab) -> None:
     assert lab.compile().counted.missed == {"host"}
     lab.write("k.hip", kernel("1", "#ifdef __gfx90a__\n__device__ int more;\n#endif"))
     assert lab.compile().counted.missed == {"gfx90a", "host"}
+
+
+def test_spirv_is_compiled_each_time_and_all_else_is_served(lab: Lab) -> None:
+    """Debian's translator of SPIR-V is not for this clang: here bitcode stands for SPIR-V."""
+    translator = lab.root.parent / "bin" / "llvm-spirv"
+    translator.parent.mkdir(exist_ok=True)
+    script(translator, 'for word; do case $word in --*) ;; *) in=${in:-$word} ;; esac; done; exec cp "$in" "$word"\n')
+    env = {"PATH": f"{translator.parent}:{lab.environ['PATH']}"}
+    spirv = "--offload-arch=amdgcnspirv"
+    lab.write("k.hip", kernel("1", "int other() { int unused; return 1; }"))
+    assert lab.compile(spirv, "-Wall", env=env).outcome == MISS
+    assert lab.compile(spirv, "-Wall", env=env).counted.missed == {"amdgcnspirv"}
+    lab.write("k.hip", kernel("1", "#ifndef __HIP_DEVICE_COMPILE__\nint more() { return 1; }\n#endif"))
+    assert lab.compile(spirv, "-Wall", env=env).counted.missed == {"amdgcnspirv", "host"}
+    lab.write("k.hip", kernel("1", "#ifdef __SPIRV__\nwrong;\n#endif"))
+    assert lab.compile(spirv, "-Wall", env=env).outcome == FAILED
+    assert lab.compile(spirv, "-fgpu-rdc", env=env).outcome == PASSED_THROUGH
 
 
 def test_a_link_runs_the_lto_of_what_changed(tmp_path: Path, lab: Lab) -> None:

@@ -10,8 +10,7 @@ import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, Lab, settle
 from hipcache import native
-from hipcache.app.account import Compiled
-from hipcache.app.front import make
+from hipcache.app.front import Compiled, make
 from hipcache.clang import driver
 from hipcache.clang.answers import Answer
 from hipcache.clang.command import parse

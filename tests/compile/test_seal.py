@@ -18,7 +18,7 @@ from hipcache.store import seal
 from hipcache.store.layout import action_name
 from hipcache.store.local import LocalStore, open_store
 from hipcache.store.seal import Seal
-from hipcache.verify import entries
+from hipcache.verify import verb
 from test_direct_library import SIZES
 
 __all__ = ["direct"]
@@ -76,7 +76,7 @@ def test_verify_takes_no_record_of_a_secret_for_damaged(tmp_path: Path) -> None:
         store(tmp_path, one).put_action(KEY, b'{"object": "' + blake3(b"x").hexdigest().encode() + b'"}')
     store(tmp_path, Seal()).put_blob(b"x")
     for one in (Seal(), SECRET):
-        assert entries.check(store(tmp_path, one)).damaged == []
+        assert verb.check(store(tmp_path, one)).damaged == []
 
 
 # The secret

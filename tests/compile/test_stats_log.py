@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hip import ENGINE_ALONE, LAUNCHER, Lab, only_19
 from hipcache import cli
-from hipcache.report import logged, stats_log
+from hipcache.report import stats_log
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
 WORD = '-DWORD="a\\ b"'
@@ -263,7 +263,7 @@ def test_a_line_reads_as_what_was_told(tmp_path: Path) -> None:
         ("gfx906", 1.5, ("first compile",)),
         ("host", 0.0, ()),
     ]
-    assert logged.total(log).compiles["miss"] == 1
+    assert stats_log.total(log).compiles["miss"] == 1
 
 
 def test_what_is_no_log_is_told(lab: Lab) -> None:

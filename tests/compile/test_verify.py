@@ -11,7 +11,7 @@ from hip import ARCHS, LAUNCHER, Lab, in_terminal, only_19
 from hipcache.direct.record import NO_STATE, DirectRecord
 from hipcache.store.layout import Layout
 from hipcache.store.local import LocalStore
-from hipcache.verify import entries
+from hipcache.verify import verb
 from poison import record
 
 KEY = "0123456789abcdef" * 4
@@ -134,7 +134,7 @@ def test_a_whole_compile_is_known_whatever_its_digest_begins_with(tmp_path: Path
         digest, NO_STATE, 2.0, *empty, ("history/a/b",), ((True, KEY),), (), b"", NO_STATE, named, named, ()
     )
     store.put_action(KEY, whole.pack())
-    checked = entries.check(store)
+    checked = verb.check(store)
     assert (checked.records, checked.damaged) == (1, [])
     assert store.get_action(KEY) == whole.pack()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.iree import dlpack, module
+from hipcache.iree import module, verb
 from hipcache.iree.module import BadModule, Wanted
 from iree_lab import AMDGPU, HIP, LOCAL, PROGRAM, SCRIPT, made, needs_iree
 
@@ -173,5 +173,5 @@ def test_a_device_that_is_not_here_is_told_in_two_lines() -> None:
     ],
 )
 def test_versions_with_the_fault_are_known_and_how_to_mend_it(version: str, device: str, told: str) -> None:
-    advice = dlpack.advice(version, device, failed=False)
+    advice = verb.advice(version, device, failed=False)
     assert told in advice and bool(advice) == bool(told)

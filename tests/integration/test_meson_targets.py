@@ -97,7 +97,7 @@ class TestDependencies:
         script(tmp_path / "bin/ln", "exit 1\n")
         words = ["sh", str(SUBPROJECT / "shared-depfile.sh"), str(own), str(shared)]
         path = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
-        subprocess.run([*words, "sh", "-c", f"echo mine > {own}"], env=path, check=True, timeout=5)
+        subprocess.run([*words, "sh", "-c", f"echo mine > {own}"], env=path, check=True, timeout=60)
         assert shared.read_text() == "mine\n"
 
     def test_the_status_of_a_failed_compile_is_kept(self, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hip import LAUNCHER, script
 from hip import statistics as statistics_of
 from hipcache.clang import assembler
 from hipcache.remote.helper import commands
-from hipcache.report import sums
+from hipcache.report import statistics
 from hipcache.report.outcome import PASSED_THROUGH, CompileOutcome
 from hipcache.report.targets import is_check as is_a_check
 
@@ -26,7 +26,7 @@ def count_of(project: Project) -> dict[str, int]:
 
 def test_plain_cxx_is_counted_whichever_way_it_passes(tmp_path: Path) -> None:
     project = Project(tmp_path).write({"x.cpp": "int x() { return 1; }\n"})
-    assert sums.texts(CompileOutcome(PASSED_THROUGH, reason="not_hip")) == ["passed_through\tnot_hip\t0"]
+    assert statistics.log_texts(CompileOutcome(PASSED_THROUGH, reason="not_hip")) == ["passed_through\tnot_hip\t0"]
     for _ in range(3):  # the first one makes the log
         done = project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
         assert (done.returncode, done.stdout) == (0, "")
@@ -62,7 +62,7 @@ def test_checks_of_plain_cxx_are_apart_whichever_way_they_pass(tmp_path: Path, e
     stats: Any = statistics_of(project.clean_environ())
     assert stats["checks"] == {"passed_through": checks}
     assert stats["passed_through"] == {"not_hip": others}
-    assert sums.texts(CompileOutcome(PASSED_THROUGH, reason="not_hip", check=True)) == [
+    assert statistics.log_texts(CompileOutcome(PASSED_THROUGH, reason="not_hip", check=True)) == [
         "passed_through\tnot_hip\t0\tconfigure check ..."
     ]
 

@@ -52,7 +52,7 @@ def served(lab: Lab, native: str, *words: str) -> Ended:
 def questions(lab: Lab, native: str, *words: str) -> tuple[Ended, int]:
     """By the native program alone, and how often it was run: on a busy machine a question may find a helper that is not
     up in time, or does not answer in time; what that one fetches is counted then, though nobody waits for it."""
-    end, asked = time.monotonic() + 20, 1
+    end, asked = time.monotonic() + 60, 1
     while (ended := lab.run([native, *words])).status == UNSERVED and time.monotonic() < end:
         time.sleep(0.1)
         asked += 1

@@ -16,11 +16,10 @@ import pytest
 from hip import settle
 from hipcache.inputs.keys import digest_file
 from hipcache.remote import invocation
-from hipcache.remote.helper import compilers as module
+from hipcache.remote.helper import start as module
 from hipcache.remote.helper.commands import Listed, Question
-from hipcache.remote.helper.compilers import Compilers
-from hipcache.remote.helper.prefetch import LASTING, LATELY, Neighbours
-from hipcache.remote.helper.start import Greeter
+from hipcache.remote.helper.fetches import LASTING, LATELY, Neighbours
+from hipcache.remote.helper.start import Compilers, Greeter
 from hipcache.store.local import LocalStore
 from remote_lab import HAS_CLIENTS, HIT, SECONDS, Team, free_port, remote_counts, uploaded
 from remote_team import web

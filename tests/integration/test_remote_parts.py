@@ -292,6 +292,6 @@ def test_a_helper_whose_socket_is_another_one_ends_at_once(tmp_path: Path, again
             sockets.bound(place).close()
         else:
             os.unlink(place)
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
     assert os.path.exists(place) is again, "what another one has made stays"

@@ -19,9 +19,9 @@ from hipcache import config
 from hipcache.config import Config
 from hipcache.remote import queue, sockets
 from hipcache.remote.backend import blob_of
-from hipcache.remote.helper import upload
+from hipcache.remote.helper import process
+from hipcache.remote.helper.process import Uploads
 from hipcache.remote.helper.remotes import open_remotes
-from hipcache.remote.helper.upload import Uploads
 from hipcache.remote.sockets import destination_of, place_of
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, MISS, SECONDS, Server, Team, free_port, uploaded_from
@@ -68,7 +68,7 @@ def await_records(server: Server, count: int) -> None:
 
 
 def test_a_silent_remote_holds_up_no_other_one(tmp_path: Path, web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload, "_BATCH", 2)
+    monkeypatch.setattr(process, "_BATCH", 2)
     store = filled(tmp_path / "store", 3)
     with silent() as url:
         uploads = begun(store, url, patient(web.url))
@@ -133,7 +133,7 @@ def test_an_item_that_fails_by_itself_stops_no_other_one_and_is_left_out_in_the_
     uploads.sync(said.append)
     assert said[-1]["left"] == 1
     assert "answers with status 500" in str(said[-1]["told"])
-    for number in range(5, 5 + upload._TRIES):
+    for number in range(5, 5 + process._TRIES):
         put(store, number)
         uploads.sync(said.append)
         await_records(web, number)
@@ -152,7 +152,7 @@ def test_an_outage_leaves_no_item_out_and_is_counted_once(tmp_path: Path, web: S
     web.kill()
     uploads = begun(store, patient(web.url))
     said: list[dict[str, object]] = []
-    for _ in range(2 * upload._TRIES):
+    for _ in range(2 * process._TRIES):
         uploads.sync(said.append)
         assert said[-1]["left"] == 5
     assert errors_of(store) == 1

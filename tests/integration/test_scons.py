@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cmake_project import CHECKOUT, HIP_IN_SHORT, PROGRAMS, hip_source
+from hip import script
 from hipcache.report.targets import Targets
 from scons_project import CLANG, HEADERLIGHT, RUNTIME_AND_MAIN, TOOLS, Project, newest, project
 
@@ -135,7 +136,7 @@ def test_the_tool_leaves_the_package_of_its_name_importable(project: Project) ->
     """SCons makes the tool module `sys.modules["hipcache"]`; the engine is a package of that name."""
     project.construct(f"""
 other = Environment(tools=["default", "hipcache"], toolpath=["{TOOLS}"])
-import hipcache, hipcache.cli.arches
+import hipcache, hipcache.cli.screen
 assert hipcache.__version__ and hipcache.__path__
 """)
     project.build()
@@ -170,6 +171,19 @@ print(env.subst("$HIPCOM"))
     assert here.split() == ["-D__HIP_PLATFORM_AMD__=1", "-lamdhip64"]
     assert there.split() == ["-D__HIP_PLATFORM_AMD__=1", "-isystem", "/rocm/include", "-L/rocm/lib", "-lamdhip64"]
     assert "amdhip64" not in command and "-isystem" not in command
+
+
+def test_cxx_goes_to_the_cache_that_the_setting_names_and_nothing_is_rebuilt_for_that(project: Project) -> None:
+    cache = script(project.root / "other", f'echo "$@" >> {project.root}/taken\nexec "$@"\n')
+    project.write({"plain.cpp": "int plain() { return 1; }\n"})
+    project.construct('env.StaticLibrary("kernels", ["one.hip", "plain.cpp"])\n')
+    project.environ |= {"HIPCACHE_CXX_CACHE": str(cache), "PATH": f"{PROGRAMS}:/usr/bin:/bin"}
+    project.build()
+    assert (project.root / "taken").read_text() == "g++ -o plain.o -c plain.cpp\n"
+    assert project.outcomes == {"miss": 1, "passed_through": 1}
+    assert project.stats()["passed_through"] == {"cxx_cache": 1}
+    del project.environ["HIPCACHE_CXX_CACHE"]
+    assert project.build().up_to_date
 
 
 def test_quotes_and_spaces_reach_the_compiler_as_through_the_shell(project: Project) -> None:

@@ -54,6 +54,8 @@ all shape-device-only $one --cuda-device-only -c k.hip -o k.o
 all shape-host-only $one --cuda-host-only -c k.hip -o k.o
 all shape-preprocess $one -E k.hip -o k.i
 all shape-assembly $one -S k.hip -o k.s
+record 22 shape-text --offload-new-driver $one --offload-arch=gfx90a -E k.hip -o k.i
+record 22 spirv --offload-arch=amdgcnspirv $one -c k.hip -o k.o
 all left-syntax-only $one -fsyntax-only k.hip
 all left-link $one k.hip -o k
 all left-plugin $one -fplugin=/usr/lib/none.so -c k.hip -o k.o

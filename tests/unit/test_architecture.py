@@ -15,8 +15,8 @@ from hipcache.app.kinds import KINDS
 from hipcache.clang.cc1 import _REASONS as REFUSED
 from hipcache.clang.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.features import FEATURES
-from hipcache.report.advice import ADVICE
-from hipcache.report.outcome import OUTCOMES, REASONS
+from hipcache.report.outcome import OUTCOMES
+from hipcache.report.reasons import ADVICE, REASONS
 
 ROOT = Path(hipcache.__file__).parent
 
@@ -213,7 +213,7 @@ def test_the_engine_does_not_know_the_working_directory_of_its_process(module: s
 @pytest.mark.parametrize("module", [*SOURCES, "hipcache_scons.cached"])
 def test_a_reason_that_a_module_gives_is_listed(module: str) -> None:
     given = {reason for reason, giver in _reasons_given().items() if giver == module}
-    assert given <= set(REASONS), f"{module} gives reasons that outcome.REASONS does not have: {given - set(REASONS)}"
+    assert given <= set(REASONS), f"{module} gives reasons that reasons.REASONS does not have: {given - set(REASONS)}"
 
 
 @pytest.mark.parametrize("reason", REASONS)

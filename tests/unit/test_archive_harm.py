@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 from archive_shop import KEY, OTHER, UNIT, Shop, member, names, record, shop, tar
-from hipcache.cli import carrying
+from hipcache.cli import export
 from hipcache.store import archive
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
@@ -39,12 +39,12 @@ def test_a_record_without_the_seal_of_the_store_does_not_count(shop: Shop) -> No
     assert shop.out == "1 entry read: 0 new, 0 already there, 1 left out\n"
     sealed = LocalStore(shop.root / "sealed", max_bytes=0, seal=Seal(b"1" * 32))
     sealed.put_action(KEY, UNIT)
-    archive.write(shop.file, carrying.entries(sealed, None, int))
+    archive.write(shop.file, export.entries(sealed, None, int))
     assert len(names(shop.file)) == 1
     assert shop(shop.there, "import", shop.file) == 0
     assert shop.out == "1 entry read: 0 new, 0 already there, 1 left out\n"
     other = LocalStore(shop.root / "other", max_bytes=0, seal=Seal(b"1" * 32))
-    carrying.merge(other, shop.file, int)
+    export.merge(other, shop.file, int)
     assert other.get_action(KEY) == UNIT
 
 

@@ -30,7 +30,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.iree.observation import ObservedCache
+from hipcache.iree.planner import ObservedCache
 from hipcache.values import dataclass, field, replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
@@ -57,7 +57,7 @@ class Room:
 
         def differs(trace: Trace) -> str:
             found = reads.get(trace.reads)
-            return files.differs(trace.reads, found, exact=True) if found else "no list"
+            return files.differs(trace.reads, found) if found else "no list"
 
         content = ContentCache(shelf)
         manifest = ManifestCache(shelf, reads, files, str(self.root))

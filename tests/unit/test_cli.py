@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_shell import MISS, Shell, Terminal, rows, shell
 from hipcache import __version__, cli
-from hipcache.cli import arches, directories, screen
+from hipcache.cli import screen, toolchain
 from hipcache.errors import HipcacheError
 from hipcache.remote import queue
 from hipcache.report import statistics
@@ -192,35 +192,35 @@ def test_cmakedir_of_a_checkout_is_its_cmake_directory(shell: Shell) -> None:
     assert shell.out == f"{Path(cli.__file__).resolve().parents[3] / 'cmake'}\n"
 
 
-@pytest.mark.parametrize("tool", sorted(directories.PLACES))
+@pytest.mark.parametrize("tool", sorted(toolchain.PLACES))
 def test_a_checkout_comes_before_an_installation_and_neither_is_an_error(tmp_path: Path, tool: str) -> None:
     prefix = tmp_path / "usr"
     package = prefix / "src/plugins/hipcache"
     package.mkdir(parents=True)
-    installed, in_checkout = directories.PLACES[tool]
+    installed, in_checkout = toolchain.PLACES[tool]
     with pytest.raises(HipcacheError, match=f"'{tool}'"):
-        directories.find(tool, package, prefix)
+        toolchain.support_files(tool, package, prefix)
 
     (prefix / installed).mkdir(parents=True)
-    assert directories.find(tool, package, prefix) == prefix / installed
+    assert toolchain.support_files(tool, package, prefix) == prefix / installed
 
     (prefix / "src" / in_checkout).mkdir()
-    assert directories.find(tool, package, prefix) == prefix / installed, "a bare neighbour is no checkout"
+    assert toolchain.support_files(tool, package, prefix) == prefix / installed, "a bare neighbour is no checkout"
     (prefix / "src/pyproject.toml").touch()
-    assert directories.find(tool, package, prefix) == prefix / "src" / in_checkout
+    assert toolchain.support_files(tool, package, prefix) == prefix / "src" / in_checkout
 
 
-@pytest.mark.parametrize("tool", sorted(directories.PLACES))
+@pytest.mark.parametrize("tool", sorted(toolchain.PLACES))
 def test_files_beside_the_package_come_before_those_of_another_installation(tmp_path: Path, tool: str) -> None:
     """As `pip install --target` puts them; the record that it leaves leads elsewhere."""
     package, prefix = tmp_path / "target/hipcache", tmp_path / "usr"
     package.mkdir(parents=True)
-    installed, _ = directories.PLACES[tool]
+    installed, _ = toolchain.PLACES[tool]
     (prefix / installed).mkdir(parents=True)
     with pytest.raises(HipcacheError, match=f"'{tool}'"):
-        directories.find(tool, package, prefix)
+        toolchain.support_files(tool, package, prefix)
     (tmp_path / "target" / installed).mkdir(parents=True)
-    assert directories.find(tool, package, prefix) == tmp_path / "target" / installed
+    assert toolchain.support_files(tool, package, prefix) == tmp_path / "target" / installed
 
 
 def test_the_installers_record_leads_to_another_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,9 +233,9 @@ def test_the_installers_record_leads_to_another_prefix(tmp_path: Path, monkeypat
     cmake = tmp_path / "opt/share/cmake/HipCache"
     cmake.mkdir(parents=True)
     monkeypatch.syspath_prepend(str(site))
-    assert directories.find("cmake", site / "hipcache", tmp_path / "else") == cmake
+    assert toolchain.support_files("cmake", site / "hipcache", tmp_path / "else") == cmake
     with pytest.raises(HipcacheError):  # the record of that distribution says nothing about another copy
-        directories.find("cmake", tmp_path / "copy/hipcache", tmp_path / "else")
+        toolchain.support_files("cmake", tmp_path / "copy/hipcache", tmp_path / "else")
 
 
 # Sizes, times, names
@@ -254,9 +254,9 @@ def test_arches_are_ordered_by_number_with_hexadecimal_steppings() -> None:
         "gfx1100",
         "gfx1201",
     ]
-    assert sorted(set(names), key=arches.order) == names
-    assert sorted(["gfx942", "gfx9-generic", "gfx803"], key=arches.order) == ["gfx803", "gfx9-generic", "gfx942"]
-    assert sorted(["spirv", "gfx906"], key=arches.order) == ["spirv", "gfx906"]
+    assert sorted(set(names), key=screen.arch_order) == names
+    assert sorted(["gfx942", "gfx9-generic", "gfx803"], key=screen.arch_order) == ["gfx803", "gfx9-generic", "gfx942"]
+    assert sorted(["spirv", "gfx906"], key=screen.arch_order) == ["spirv", "gfx906"]
 
 
 def test_sizes_and_times_read_well() -> None:

@@ -17,7 +17,7 @@ from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.store.local import LocalStore
-from hipcache.verify import entries
+from hipcache.verify import verb
 
 
 class Loader:
@@ -283,7 +283,7 @@ def test_a_memo_in_the_store_is_sound_to_verify_and_never_unpacks_to_more_than_i
     engine = open_engine(Config(dir=tmp_path / "store"), {})
     assert Identities(Loader(), {}, engine.memos, much_later()).digest(str(tmp_path / "tool"))
     store = LocalStore(tmp_path / "store", max_bytes=0)
-    assert [entries.check(store).records, entries.check(store).damaged] == [1, []]
+    assert [verb.check(store).records, verb.check(store).damaged] == [1, []]
     bomb = zlib.compress(bytes(memos.MOST + 1))
     store.put_action("0" * 64, bomb)
     assert engine.memos.load("0" * 64) is None

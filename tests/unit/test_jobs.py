@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.engine import Engine
-from hipcache.execution.jobs import Jobs
+from hipcache.execution.session import Jobs
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.processes.slots import SharedSlots
 from hipcache.store.local import LocalStore

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from hipcache.disk.times import TICK
-from hipcache.processes import observe, watch
+from hipcache.processes import GPUS, LINK, LIST, READ, STAT, observe, watch
 from hipcache.processes.observe import Observation, sign
-from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT
 
 
 def rows(*texts: str) -> bytes:

@@ -27,7 +27,7 @@ def of(text: str) -> Outline:
     ],
 )
 def test_lines_without_text_do_not_count(other: str) -> None:
-    assert of(other) == of(TEXT)
+    assert of(other)[1:] == of(TEXT)[1:]
 
 
 @pytest.mark.parametrize(

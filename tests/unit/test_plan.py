@@ -161,6 +161,52 @@ def test_the_hosts_side_alone_is_one_pass(clang: str) -> None:
     assert (found.devices, found.bundle, found.outputs) == ((), None, ("k.o",))
 
 
+def test_the_new_driver_keeps_the_hosts_text_alone() -> None:
+    found = plan.parse(text("clang22-shape-text"))
+    assert {one.arch for one in found.devices} == {"gfx906", "gfx90a"}
+    assert (found.outputs, found.embeds) == (("k.i",), False)
+
+
+SPIRV = text("clang22-spirv")
+
+
+def test_spirv_is_bundled_beside_the_code_of_devices() -> None:
+    found = plan.parse(SPIRV)
+    assert found.spirv
+    assert [one.arch for one in found.devices] == ["gfx906"]
+    assert [job.program.rpartition("/")[2] for job in found.spirv.jobs] == ["clang", "llvm-link", "llvm-spirv"]
+    assert found.bundle
+    assert f"-input={found.spirv.code}" in found.bundle.arguments
+    assert found.jobs == 7
+
+
+def test_another_cuid_is_another_one_in_the_command_of_spirv() -> None:
+    old = plan.parse(SPIRV).first.value(Role.CUID)
+    found = plan.with_cuid(plan.parse(SPIRV), "other")
+    assert found.spirv
+    words = [word for job in found.spirv.jobs for word in job.arguments]
+    assert "-cuid=other" in words
+    assert f"-cuid={old}" not in words
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("llvm-link", "llvm-join"),
+        ('"--spirv-max-version=1.6"', '"--other"'),
+        ("-emit-llvm-bc", "-emit-obj"),
+        ('"-fcuda-include-gpubinary"', '"-fgpu-other" "-o"'),
+        ("linked", "joined"),
+    ],
+    ids=["job", "option", "end", "rdc", "file"],
+)
+def test_spirv_that_is_made_otherwise_is_left(old: str, new: str) -> None:
+    raw = SPIRV.replace(old, new, 1)
+    assert raw != SPIRV
+    with pytest.raises(PassThrough):
+        plan.parse(raw)
+
+
 @pytest.mark.parametrize("name", [*KNOWN, *SHAPES])
 def test_a_plan_for_another_side_than_was_asked_for_is_left(name: str) -> None:
     own = {"device-only": Side.DEVICE, "host-only": Side.HOST}.get(name.partition("-shape-")[2], Side.BOTH)

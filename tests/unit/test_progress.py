@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hipcache.cli import Session, dispatch
+from hipcache.cli import Console, dispatch
 from hipcache.store.local import LocalStore
 
 UNIT = b'{"outputs":[],"passing":[],"text":"","seconds":1}'
@@ -31,7 +31,7 @@ def environ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         store.put_blob(b"%d" % number)
         store.put_action(f"{number:064x}", UNIT)
     environ = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(store.root), "PATH": os.environ["PATH"]}
-    assert dispatch(["export", "b.tar.gz"], Session(environ, io.StringIO(), io.StringIO())) == 0
+    assert dispatch(["export", "b.tar.gz"], Console(environ, io.StringIO(), io.StringIO())) == 0
     return environ
 
 
@@ -42,7 +42,7 @@ def test_a_count_is_shown_in_place_on_a_terminal_and_nothing_is_left_of_it(
     leader, follower = pty.openpty()
     out = io.StringIO()
     with open(follower, "w", encoding="utf-8") as terminal:
-        assert dispatch(words, Session(environ, out, terminal)) == 0
+        assert dispatch(words, Console(environ, out, terminal)) == 0
     shown = b""
     with suppress(OSError):  # EIO: nobody writes any more
         while piece := os.read(leader, 65536):
@@ -58,7 +58,7 @@ def test_a_count_is_shown_in_place_on_a_terminal_and_nothing_is_left_of_it(
 def test_a_file_or_a_pipe_gets_none(environ: dict[str, str], words: tuple[str, ...], tmp_path: Path) -> None:
     out = io.StringIO()
     with open(tmp_path / "err", "w+", encoding="utf-8") as err:
-        assert dispatch(words, Session(environ, out, err)) == 0
+        assert dispatch(words, Console(environ, out, err)) == 0
         err.seek(0)
         assert err.read() == ""
     assert out.getvalue().count("\n") == 1

@@ -7,14 +7,15 @@ from hipcache.build.action import Action, ActionResult, Bound, Digest, Step
 from hipcache.cache import content, exchange
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
-from hipcache.inputs.readset import Quote
+from hipcache.inputs.readset import MessageLine
+from hipcache.values import replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
 
-QUOTES = (Quote("k.hip", (1, 7), "q" * 64), Quote("x\udcff.h", (), ""))
+PLACES = (MessageLine("k.hip", 1, 0, "q" * 16), MessageLine("x\udcff.h", 7, -1, ""))
 ENTRY = Entry(
     *("r" * 64, ("o" * 64, ""), ("p" * 64,), "k.hip:1: warning: \udcff\n", "-fcolor-diagnostics", 1.25, "/src"),
-    quotes=QUOTES,
+    places=PLACES,
     source=("s" * 64, ""),
 )
 ACTION = Action("one", "test", "one", Step(lambda _: made_of({})), outputs=("code", "bitcode"), passing=("bitcode",))
@@ -34,7 +35,7 @@ NO_RECORDS = [
     b"[1]",
     b'[{"reads": 1}]',
     b'{"code": 1}',
-    b'[{"reads":"","outputs":[],"passing":[],"text":"","look":"","seconds":1.0,"quotes":[["k.hip",["x"],""]]}]',
+    b'[{"reads":"","outputs":[],"passing":[],"text":"","look":"","seconds":1.0,"places":[["k.hip","x",0,""]]}]',
     b"[[]]",
     b"\0",
 ]
@@ -54,8 +55,13 @@ RECORD = content.pack(ACTION, ActionResult({"code": Digest("CODE", 4)}, "said\n"
 
 
 def test_entries_come_back_in_order() -> None:
-    other = Entry("", (), (), "", "", 0.0, quotes=None)
+    other = Entry("", (), (), "", "", 0.0)
     assert unpack(pack([ENTRY, other])) == [ENTRY, other]
+
+
+def test_an_entry_of_hipcache_1_0_0_has_no_places() -> None:
+    record = pack([ENTRY]).replace(b'"places":', b'"quotes":')
+    assert unpack(record) == [replace(ENTRY, places=None)]
 
 
 def test_the_format_of_messages_has_its_first_name_in_a_record() -> None:

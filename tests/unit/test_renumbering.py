@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hipcache.inputs.messages import places, renumbered
 from hipcache.inputs.readset import ReadFile
-from hipcache.inputs.renumbering import places, renumbered
 
 FILES = {"k.hip": b'#include "x.h"\n\nint f(); // one\n', "x.h": b"int g();\n"}
 READS = [ReadFile(name, name, None, False, "bare", "code") for name in FILES] + [ReadFile("s.h", "s", None, True, "")]
@@ -23,36 +23,30 @@ s.h:7:1: note: in a header of the system
 
 def moved(text: str, **contents: bytes) -> str | None:
     known = places(text, READS, lambda file: FILES[file.path])
-    return (
-        None if known is None else renumbered(text, known, READS, {f"{name}.h": now for name, now in contents.items()})
-    )
-
-
-def in_source(text: str, content: bytes) -> str | None:
-    known = places(text, READS, lambda file: FILES[file.path])
-    return None if known is None else renumbered(text, known, READS, {"k.hip": content})
+    files = {name.replace("_", "."): content for name, content in contents.items()}
+    return None if known is None else renumbered(text, known, files, files)
 
 
 def test_numbers_of_a_file_that_was_edited_move() -> None:
-    found = in_source(TEXT, b'// a\n#include "x.h"\n// b\n\n// c\nint f(); // one\n')
+    found = moved(TEXT, k_hip=b'// a\n#include "x.h"\n// b\n\n// c\nint f(); // one\n')
     expected = TEXT.replace("k.hip:3", "k.hip:6").replace("    3 |", "    6 |").replace("k.hip:1", "k.hip:2")
     assert found == expected
 
 
 def test_numbers_of_the_other_files_stay() -> None:
     expected = TEXT.replace("x.h:1", "x.h:2").replace("    1 |", "    2 |")
-    assert moved(TEXT, x=b"\nint g();\n") == expected
+    assert moved(TEXT, x_h=b"\nint g();\n") == expected
 
 
 def test_a_number_with_more_digits_keeps_its_column() -> None:
-    found = in_source(TEXT, b"\n" * 997 + FILES["k.hip"])
+    found = moved(TEXT, k_hip=b"\n" * 997 + FILES["k.hip"])
     assert found
     assert "\n 1000 | int f(); // one\n" in found
 
 
 @pytest.mark.parametrize("content", [b"\n" * 9000 + FILES["k.hip"], FILES["k.hip"].replace(b"one", b"two"), b""])
 def test_a_text_that_is_another_one_or_far_away_is_not_known(content: bytes) -> None:
-    assert in_source(TEXT, content) is None
+    assert moved(TEXT, k_hip=content) is None
 
 
 @pytest.mark.parametrize(
@@ -66,4 +60,4 @@ def test_a_text_that_is_another_one_or_far_away_is_not_known(content: bytes) -> 
     ],
 )
 def test_what_is_not_understood_is_not_known(text: str) -> None:
-    assert places(text, READS, lambda file: FILES[file.path]) is None
+    assert moved(text, k_hip=b"\n" + FILES["k.hip"]) is None

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from counted_outcomes import HIT, PARTIAL, PASSED, directory, folds_at, total
+from hipcache.cli import stats
 from hipcache.config import Config
-from hipcache.report import interval, statistics, telling
+from hipcache.report import statistics, telling
 from hipcache.report.outcome import OUTCOMES, CompileOutcome, UnitOutcome
-from hipcache.report.sums import OF_EXECUTIONS, REMOTE_COUNTS, Tally
+from hipcache.report.statistics import OF_EXECUTIONS, REMOTE_COUNTS, Tally
 from hipcache.store import StoreSize
 from hipcache.values import replace
 
@@ -61,7 +62,7 @@ def test_times_evictions_and_configure_checks_have_counts_of_their_own(tmp_path:
     statistics.record(tmp_path, replace(PARTIAL, took=1.0, check=True))
     statistics.record(tmp_path, replace(PARTIAL, took=4.0))
     statistics.record_evictions(tmp_path, None, 3, 4096)
-    numbers = interval.since(statistics.read(tmp_path), mark)
+    numbers = stats.since(statistics.read(tmp_path), mark)
     assert (numbers.checks, numbers.compiles["partial"], numbers.timed) == ({"partial": 1}, 1, {"hit": 0, "partial": 1})
     assert numbers.average_seconds == {"partial": 4.0}
     assert numbers.evicted == {"entries": 3, "bytes": 4096}

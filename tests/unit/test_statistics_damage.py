@@ -13,7 +13,7 @@ from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.report import statistics
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
-from hipcache.report.sums import Tally
+from hipcache.report.statistics import Tally
 
 __all__ = ["folds_at"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,7 @@ def fill(store: LocalStore, clock: HandClock, numbers: range, seconds: float = L
         store.put_blob(content(number))
 
 
-def kept(store: LocalStore, numbers: range) -> list[int]:
+def kept(store: LocalStore, numbers: Iterable[int]) -> list[int]:
     return [number for number in numbers if store.has_blob(digest(number))]
 
 
@@ -189,17 +189,38 @@ def test_a_store_too_small_for_a_build_keeps_serving_what_fits(
 
 
 def test_what_is_compiled_last_is_kept_beside_a_build_that_fills_the_store(store: LocalStore, clock: HandClock) -> None:
-    fill(store, clock, range(20), 1)
-    fill(store, clock, range(50, 53), 1)
+    for number in (*range(20), *range(50, 53)):
+        fill(LocalStore(store.root, max_bytes=store.max_bytes, clock=clock), clock, range(number, number + 1), 1)
     assert kept(store, range(50, 53)) == [50, 51, 52]
     assert kept(store, range(20))[:6] == list(range(6))
+
+
+@pytest.mark.parametrize("blocks", [2, 4, 8, 10])
+def test_what_one_compile_has_used_is_kept_if_the_store_has_room_for_it(
+    store: LocalStore, clock: HandClock, blocks: int
+) -> None:
+    """However much that is, beside others that are used again and again; and of these, what has room."""
+    for _ in range(3):
+        others = LocalStore(store.root, max_bytes=store.max_bytes, clock=clock)
+        for number in range(8):
+            if not others.has_blob(digest(number)):
+                fill(others, clock, range(number, number + 1), 1)
+            assert others.get_blob(digest(number))
+        clock.tick(1)
+        compiled = LocalStore(store.root, max_bytes=store.max_bytes, clock=clock)
+        clock.tick(1)
+        assert compiled.get_blob(digest(7))
+        fill(compiled, clock, range(50, 50 + blocks - 1), 1)
+        assert kept(store, [7, *range(50, 50 + blocks - 1)]) == [7, *range(50, 50 + blocks - 1)]
+        assert len(kept(store, range(7))) >= min(7, 9 - blocks)
+        clock.tick(1)
 
 
 def test_what_a_pack_needs_stays_with_it(tmp_path: Path, clock: HandClock) -> None:
     """An edit is packed with the pack of before for its base."""
     text, based = os.urandom(5 * BLOCK), 0
     for number in range(60):
-        store = LocalStore(tmp_path / "store", max_bytes=40 * BLOCK, clock=clock)
+        store = LocalStore(tmp_path / "store", max_bytes=60 * BLOCK, clock=clock)
         clock.tick(61)
         store.get_action(digest(0))
         for which in range(3):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.cli import store_chart
+from hipcache.cli import page
 from hipcache.config import load
-from hipcache.report import notices, statistics, store_history
+from hipcache.report import conditions, statistics, store_history
 from hipcache.report.outcome import CompileOutcome
 from hipcache.report.store_history import Point
 from hipcache.store import StoreSize
@@ -75,7 +75,7 @@ def test_clear_and_gc_add_a_point(tmp_path: Path) -> None:
     settings = load(environ)
     for verb in ("gc", "clear"):
         store = LocalStore(settings.dir, max_bytes=1 << 30)
-        notices.follow_upkeep(settings, store)
+        conditions.follow_upkeep(settings, store)
         store.put_blob(b"content")
         sizes(settings.dir).unlink(missing_ok=True)
         out = io.StringIO()
@@ -155,7 +155,7 @@ def test_changes_count_from_zero_where_the_counts_were_zeroed() -> None:
     points = [
         Point(at, 0, 0, 0, *counts) for at, counts in enumerate([(5, 1, 2, 0, 0), (9, 1, 2, 3, 30), (2, 0, 1, 0, 0)])
     ]
-    first, second = store_chart.changes(points)
+    first, second = page.changes(points)
     assert (first.hits, first.partial, first.misses, first.evicted, first.evicted_bytes) == (4, 0, 0, 3, 30)
     assert (second.hits, second.partial, second.misses, second.evicted) == (2, 0, 1, 0)
 
@@ -168,21 +168,21 @@ def test_the_chart_has_evictions_bound_and_figures(span: int) -> None:
         Point(start + span // 2, 4 << 20, 40, 4 << 20, 5, 1, 7, 0, 0),
         Point(start + span, 3 << 20, 30, 4 << 20, 9, 1, 7, 12, 1 << 20),
     ]
-    drawn = store_chart.chart(points)
+    drawn = page.store_chart(points)
     assert drawn.count('class="evicted"') == 1
     assert "12 entries evicted, 1.0 MiB" in drawn
     assert drawn.count('class="limit"') == 1
     assert drawn.count('<rect class="hit"') == 2
     assert drawn.count('<rect class="miss"') == 1
     assert "<td>3.0 MiB</td><td>30</td><td>4</td><td>0</td><td>0</td><td>12</td>" in drawn
-    assert 'class="limit"' not in store_chart.chart(
+    assert 'class="limit"' not in page.store_chart(
         [Point(*(one.numbers[:3]), 1 << 40, *one.numbers[4:]) for one in points]
     )
 
 
 def test_a_store_of_one_moment_has_no_chart() -> None:
-    assert store_chart.chart([]) == ""
-    assert store_chart.chart([Point(5, 1, 1, 0, 0, 0, 0, 0, 0)] * 2) == ""
+    assert page.store_chart([]) == ""
+    assert page.store_chart([Point(5, 1, 1, 0, 0, 0, 0, 0, 0)] * 2) == ""
 
 
 def test_old_and_newer_statistics_read_beside_it(tmp_path: Path) -> None:

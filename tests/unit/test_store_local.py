@@ -12,7 +12,7 @@ import pytest
 from blake3 import blake3
 from hipcache.errors import StoreError
 from hipcache.store.local import LocalStore
-from hipcache.store.upkeep import Entry
+from hipcache.store.upkeep import StoreEntry
 from local_store import CONTENT, KEY, files, root, store
 
 __all__ = ["root", "store"]
@@ -237,7 +237,7 @@ def test_a_count_does_not_add_what_takes_the_place_of_an_entry_meanwhile(
         store.put_action(name * 64, b"small")
     listed = store._upkeep.entries
 
-    def entries() -> list[Entry]:
+    def entries() -> list[StoreEntry]:
         found = list(listed())
         store.put_action("a" * 64, b"larger" * 4000)
         store.put_action("b" * 64, b"small")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.cli import config_file
+from hipcache.cli import config
 from hipcache.config import Config
 from hipcache.disk import locks
-from hipcache.report import conditions, notices, statistics
+from hipcache.report import conditions, statistics
 from hipcache.report.outcome import CompileOutcome
 from hipcache.settings_files import STORE
 from hipcache.store.local import LocalStore, open_store
@@ -166,7 +166,7 @@ def test_a_lock_that_does_not_come_free_is_counted_and_said(root: Path, capfd: p
     environ = {"XDG_RUNTIME_DIR": str(root.parent)}
     fill(root)
     for seconds_waited in (10.1, 10.2):
-        notices.tell_of_lock(Config(root), environ, seconds_waited)
+        conditions.tell_of_lock(Config(root), environ, seconds_waited)
     assert statistics.read(root).lock_timeouts == 2
     assert capfd.readouterr().err.count(f"could not get a lock of store '{root}' within 10 s") == 1
 
@@ -245,7 +245,7 @@ def test_root_leaves_nothing_of_its_own_in_the_store_of_a_user(root: Path) -> No
     store.put_action("f" * 64, CONTENT)
     with store.workdir() as directory:
         assert not directory.is_relative_to(root)
-    config_file.write("max_size", "1G", {}, root / "hipcache.yaml", STORE)
+    config.write("max_size", "1G", {}, root / "hipcache.yaml", STORE)
     assert {path.lstat().st_uid for path in root.rglob("*")} == {OWNER}
     assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0
 
@@ -263,6 +263,6 @@ def test_root_that_may_give_no_file_away_sets_the_stores_settings(
 
     monkeypatch.setattr(os, "fchown", refuse)
     file = (root.parent if place == "of a user" else tmp_path) / "hipcache.yaml"
-    config_file.write("max_size", "1G", {}, file, STORE)
+    config.write("max_size", "1G", {}, file, STORE)
     assert "1G" in file.read_text()
     assert len(asked) == (place == "of a user")

@@ -19,7 +19,7 @@ from hipcache.report.history import History, Record
 from hipcache.report.outcome import CompileOutcome
 from hipcache.store.layout import Layout
 from hipcache.store.local import LocalStore
-from hipcache.verify import entries
+from hipcache.verify import verb
 
 PATIENCE = 60  # seconds for all uses of a store; a tenth of a second is enough
 KEY = "0123456789abcdef" * 4
@@ -83,7 +83,7 @@ def use(root: Path, out: Path) -> None:
         lambda: history.load(RECORD.object),
         history.last,
         lambda: store.size(beside=True),
-        lambda: entries.check(store),
+        lambda: verb.check(store),
         store.collect,
         lambda: LocalStore(root, max_bytes=1, clock=lambda: 4e9).put_action("f" * 64, b""),
         lambda: store.collect(0),

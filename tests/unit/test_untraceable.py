@@ -82,9 +82,9 @@ def test_a_file_that_is_gone_after_the_pass_makes_it_untraceable(tree: Tree) -> 
 class Vanishing(Files):
     """A header goes after it was read, and before its comments are looked at."""
 
-    def bare(self, path: str, digest: str) -> str:
+    def content(self, path: str, digest: str) -> bytes:
         os.unlink(self.resolve(path))
-        return super().bare(path, digest)
+        return super().content(path, digest)
 
 
 def test_a_file_that_goes_while_it_is_looked_at_makes_the_pass_untraceable(tree: Tree) -> None:

@@ -15,11 +15,11 @@ from hipcache.app.fallback import Call
 from hipcache.clang.command import Command
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import CompilerFails, HipcacheError
-from hipcache.report import conditions, notices, telling
+from hipcache.report import conditions, telling
 from hipcache.report.outcome import HIT
 
 if TYPE_CHECKING:
-    from hipcache.app.account import Compiled
+    from hipcache.app.front import Compiled
     from hipcache.direct.provenance import Indirect, Provenance
 
 
@@ -30,7 +30,7 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
     config = call.config
     try:
         take_signals()
-        notices.tell(conditions.under(config), call.environ)
+        conditions.tell(conditions.under(config), call.environ)
         engine = open_engine(config, call.environ, racy=racy)
         commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
         columns = telling.columns(call.environ)

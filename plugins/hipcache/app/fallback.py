@@ -14,7 +14,7 @@ from hipcache.clang.command import Command
 from hipcache.config import Config
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
 from hipcache.processes import encode
-from hipcache.report import conditions, notices, outcome, telling
+from hipcache.report import conditions, outcome, telling
 from hipcache.report.outcome import CompileOutcome
 from hipcache.values import dataclass
 
@@ -47,7 +47,7 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
     left = pass_through_after(error)  # the user's compile comes first; the fault is counted and logged
     if left.reason == "internal":
         telling.log_fault(call.config, error)
-    notices.tell(conditions.of_left(call.config, left), call.environ)
+    conditions.tell(conditions.of_left(call.config, left), call.environ)
     if left.reason == "plan":
         from hipcache.app import trial  # once in a build
 

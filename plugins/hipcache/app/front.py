@@ -1,20 +1,34 @@
-"""One command from its plan to its report: the numbered steps of ARCHITECTURE.md."""
+"""One command from its plan to its report (the numbered steps of ARCHITECTURE.md), in its world: the local store, and
+executors on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hipcache.app import account, kinds
-from hipcache.app.account import Compiled
-from hipcache.app.world import world_of
-from hipcache.build import End
-from hipcache.build.loop import build
+from hipcache import features
+from hipcache.app import kinds
+from hipcache.build import Bound, Cache, End, Graph, Process, Unit
+from hipcache.build.loop import Executor, InProcess, World, build
+from hipcache.build.results import Caches, ResultCache
+from hipcache.build.storage import LocalFlight
+from hipcache.cache.content import ContentCache
+from hipcache.cache.manifest import ManifestCache
+from hipcache.clang import tools
 from hipcache.clang.command import Command
+from hipcache.clang.frontend import Pass
 from hipcache.engine import Engine
 from hipcache.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.session import Session
+from hipcache.inputs.identity import is_script
 from hipcache.planners import Planned
+from hipcache.processes import encode
+from hipcache.report.history import VARIABLES, Record, UnitRecord
+from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
+from hipcache.values import dataclass, replace
 
 if TYPE_CHECKING:
     from hipcache.direct.provenance import Indirect, Provenance
@@ -26,7 +40,7 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
     Raises PassThrough or StoreError if the user's own command must run instead, and JobFailed if it must run because it
     fails. In each case nothing has been written, except by a program's compiles and its linker."""
     kind = kinds.of(command)
-    if kind.script:
+    if kind.script and is_script(tools.which(command.compiler, command.cwd, engine.environ)):
         from hipcache.clang import wrapper
 
         command, engine = wrapper.through_script(engine, command)
@@ -38,7 +52,7 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
             stages.append(following)
             _build(following, session, ends)
         planned, graph = stages[-1], stages[-1].graph
-        record, outcome = account.of(session, [one.graph for one in stages], ends, graph.path)  # 7.
+        record, outcome = account(session, [one.graph for one in stages], ends, graph.path)  # 7.
         files = (*planned.files, *graph.read(ends))
         return Compiled(
             outcome, graph.said(ends), record, planned.direct(ends), files, planned.jobs, bool(graph.messages)
@@ -69,10 +83,9 @@ def make_each(
 def _make_several(
     engine: Engine, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:
-    from hipcache.clang import driver, dry_run, tools
+    from hipcache.clang import driver, dry_run
     from hipcache.direct import provenance
     from hipcache.inputs import watched
-    from hipcache.inputs.identity import is_script
 
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
@@ -93,3 +106,169 @@ def _make_several(
     if not looked:
         return done, provenance.Indirect(driver.why_unknown(first.part_of))
     return done, provenance.together([one.provenance for one in done], map(watched.of_observation, looked))
+
+
+class Executors(dict[type, Executor]):
+    """Imported on demand: a hit runs nothing. One of each kind for all threads: they know what the others do."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._lock = threading.Lock()
+
+    def __missing__(self, kind: type) -> Executor:
+        with self._lock:
+            if kind not in self:
+                self[kind] = self._of(kind)
+        return self[kind]
+
+    def _of(self, kind: type) -> Executor:
+        if kind is Pass:
+            from hipcache.execution.passes import ObservedPass
+
+            return ObservedPass(self._session)
+        if kind is Process:
+            from hipcache.execution.local import LocalProcess
+
+            local, executions = LocalProcess(self._session), self._session.engine.executions
+            if executions:
+                for executor in features.added("executor"):
+                    found: Executor = executor(self._session, local, executions())
+                    return found
+            return local
+        return InProcess()
+
+
+class ResultCaches(dict[Cache, ResultCache]):
+    """A feature's is imported when the first action asks for it."""
+
+    def __init__(self, session: Session, content: ContentCache, manifest: ManifestCache) -> None:
+        super().__init__({Cache.NEVER: content, Cache.CONTENT: content, Cache.MANIFEST: manifest})
+        self._session, self._content = session, content
+
+    def __missing__(self, policy: Cache) -> ResultCache:
+        self[policy] = next(features.modules_for("CACHES", policy.value)).result_cache(self._session, self._content)
+        return self[policy]
+
+
+def world_of(session: Session) -> World:
+    shelf = session.shelves.shelf
+    content = ContentCache(shelf)
+    passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
+    caches: ResultCache = Caches(ResultCaches(session, content, passes))
+    if session.engine.remote and not session.engine.recache:
+        caches = next(features.added("shared_cache"))(caches, session.shelves)
+    jobs, flight = session.jobs, LocalFlight(session.engine.store)
+    adopt = partial(_adopt, session, passes)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, adopt)
+
+
+def _adopt(session: Session, manifest: ManifestCache, bound: Bound) -> bool:
+    """See `Edits.adopt`."""
+    from hipcache.execution import passes
+
+    ask = partial(passes.preprocess, session)
+    return replace(manifest.edits, preprocess=ask, clock=session.engine.clock).adopt(bound) is not None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `provenance`: for
+    a direct hit, or why there is none (see `Planned`); `files`: all that its passes read, as clang names them;
+    `jobs`: how many processes the driver would run for a compile; `has_messages`: did the driver say something
+    itself?"""
+
+    outcome: CompileOutcome
+    messages: str
+    record: Record
+    provenance: Provenance | Indirect | None
+    files: tuple[str, ...]
+    jobs: int = 0
+    has_messages: bool = False
+
+    @property
+    def said(self) -> bytes:
+        """Raises ValueError if the messages are none of a compiler."""
+        return encode(self.messages)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A unit that is counted under `names`. `hit`: was all of it served? `missed`: why not; empty for a hit."""
+
+    unit: UnitRecord
+    names: tuple[str, ...]
+    hit: bool
+    missed: str
+    seconds: float
+
+
+def account(
+    session: Session, graphs: Sequence[Graph], ends: Mapping[str, End], path: str
+) -> tuple[Record, CompileOutcome]:
+    """`graphs`: all that belong to the object or program at `path`."""
+    return _account(session, [_ended(unit, ends) for graph in graphs for unit in graph.units], path)
+
+
+def _account(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
+    """The outcome of each unit, and why it missed, compared with the last compile of this object or program."""
+    old = session.engine.compared(path) if any(one.missed for one in units) else None
+    told = [_explained(session, one, old) for one in units]
+    hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
+    end = HIT if all(one.hit for one in units) else PARTIAL if hits or jobs else MISS
+    record = _record(session, path, end, told)
+    outcomes = tuple(
+        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, one.seconds)
+        for unit, one in zip(told, units, strict=True)
+        for name in one.names
+    )
+    saved = sum(one.seconds for one in units if one.hit)
+    preambles = tuple(sorted(Counter(session.counted).items()))
+    outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes, preambles=preambles)
+    return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
+
+
+def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) -> Record:
+    """The record of this compile of `path`."""
+    engine, command = session.engine, session.command
+    notes = dict.fromkeys([*session.notes, *session.served])
+    variables = {name: engine.environ[name] for name in VARIABLES if name in engine.environ}
+    made, seals = engine.clock(), (engine.seal.namespace, engine.seal.key)
+    return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units), *seals)
+
+
+def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
+    """A unit is a hit if everything that makes its code was found. Its back end is a hit if the code or object was."""
+    last = ends[unit.action]
+    passes = [ends[id] for id in unit.passes if id in ends and not ends[id].missing]
+    makers = [ends[id] for id in unit.makers if id in ends and not ends[id].missing] or [last]
+    missed = [end.why for end in (*passes, *makers, last) if not end.hit]
+    front = all(end.hit for end in passes) if passes else None
+    found = last.hit and makers[0].hit
+    back = any(end.hit for end in makers) if unit.backend else None
+    counted = {end.bound.action.id: end for end in (*passes, *makers[:1], last)}
+    seconds = sum(end.result.seconds for end in counted.values())
+    record = UnitRecord(
+        unit.label,
+        found or back is True,
+        front,
+        back,
+        (),
+        unit.inputs or last.bound.key.inputs,
+        passes[0].result.reads if passes else "",
+        round(seconds, 3),
+    )
+    why = missed[0] if missed and not (front and back) else ""
+    return Ended(record, unit.names, found, why, seconds)
+
+
+def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
+    if not one.missed:
+        return one.unit
+    from hipcache.report.causes import RECACHED, why
+
+    engine = session.engine
+    if engine.recache:
+        return replace(one.unit, why=(RECACHED,))
+    seals = engine.seal.namespace, engine.seal.key
+    return replace(one.unit, why=why(one.unit, one.missed, old, engine.environ, session.shelves.reads.get, *seals))

@@ -14,7 +14,7 @@ from hipcache.clang import tools
 from hipcache.config import Config
 from hipcache.errors import ConfigError, PassThrough, Refused
 from hipcache.inputs.trace import RACY
-from hipcache.report import conditions, notices
+from hipcache.report import conditions
 
 
 def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -> int:
@@ -35,7 +35,7 @@ def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         config = settings.load(environ)
     except ConfigError as fault:
-        notices.tell([conditions.of_wrong_settings(fault)], environ)
+        conditions.tell([conditions.of_wrong_settings(fault)], environ)
         return 0
     return compare_served(Call(argv, os.getcwd(), environ, config))
 
@@ -65,7 +65,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
         become(argv)
     # A compile that is none of ours says nothing: configure scripts take each word for a warning about their flag.
     if fault:
-        notices.tell([conditions.of_wrong_settings(fault)], environ)
+        conditions.tell([conditions.of_wrong_settings(fault)], environ)
         become(argv)
     from hipcache.app.compilation import compile_each
 

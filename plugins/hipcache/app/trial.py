@@ -13,7 +13,7 @@ from hipcache.clang import wrapper
 from hipcache.engine import open_engine
 from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
-from hipcache.report import conditions, notices
+from hipcache.report import conditions
 
 # With these every clang compiles a source that includes nothing.
 _BARE = ("-x", "hip", "--offload-arch=gfx90a", "-nogpuinc", "-nogpulib")
@@ -57,7 +57,7 @@ def condition(compiler: str, environ: Mapping[str, str], options: Sequence[str] 
 
 def tell_of_plan(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Say it once in a build, if a compile passed through because its plan is not understood, and each would."""
-    if notices.is_first(f"plan of {argv[0]}", environ):
+    if conditions.is_first(f"plan of {argv[0]}", environ):
         without = {name: value for name, value in environ.items() if name != _OVERRIDES}
         found = condition(argv[0], without, argv)
-        notices.tell([found] if found else [], environ)
+        conditions.tell([found] if found else [], environ)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, Union
 
 from hipcache.inputs.keys import Key, digest_bytes, digest_file, make_key
-from hipcache.inputs.readset import Quote, ReadSet
+from hipcache.inputs.readset import ReadSet
 from hipcache.values import dataclass, field, replace
 
 # Contents: their digests, and where they are while an action runs.
@@ -260,8 +260,7 @@ class Bound:
 @dataclass(frozen=True)
 class ActionResult:
     """`outputs`: a digest for each output that is stored; `text`: all that was said; `seconds`: of the work.
-    `passing`: hashes of those that are not stored; `reads`: the hash of the read set, `files`: of a pass, what it read;
-    `quotes`: of a pass, the lines that its text quotes (None: each byte of its files counts).
+    `passing`: hashes of those that are not stored; `reads`: the hash of the read set, `files`: of a pass, what it read.
     """
 
     outputs: Mapping[str, Digest]
@@ -270,7 +269,6 @@ class ActionResult:
     passing: Mapping[str, str] = field(default_factory=dict)
     reads: str = ""
     files: tuple[Dependency, ...] = ()
-    quotes: tuple[Quote, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ class ReadSets:
 
     shelf: Shelf
     _known: dict[str, ReadSet | None] = field(default_factory=dict)
+    _kept: dict[int, tuple[ReadSet, str]] = field(default_factory=dict)
 
     def get(self, digest: str) -> ReadSet | None:
         """The read set, or None if the store does not have it."""
@@ -139,7 +140,10 @@ class ReadSets:
         return self._known[digest]
 
     def keep(self, reads: ReadSet) -> str:
-        digest = self.shelf.keep(reads.pack()).hash
+        """Stored once: after an edit most passes have the very same."""
+        if id(reads) not in self._kept:
+            self._kept[id(reads)] = reads, self.shelf.keep(reads.pack()).hash
+        digest = self._kept[id(reads)][1]
         self._known[digest] = reads
         return digest
 

@@ -1,13 +1,13 @@
-"""Results of passes after an edit that changes nothing of what the compiler sees: lines without text that came or went,
-macros with other values that nobody uses.
+"""Results of passes after an edit that changes nothing of what the compiler sees: comments, lines without text that
+came or went, macros with other values that nobody uses.
 
 Where no entry holds, and before the pass runs, the newest entries are compared with the files as they are by outlines
 (`inputs/outline`). Whether the numbers of lines or the values of macros get into what the pass makes, the compiler's
 own preprocessor tells (`inputs/preprocessed`). It is asked once about lines: the answer is kept with the entry. An edit
-of code has another outline, and is not asked about.
+of comments that moves no line needs no answer, and one of code, which has another outline, gets none.
 
-Beside the entry under its own key, what a pass made is kept under a key without the values of macros
-(`FrontEnd.loose`).
+Beside the entry under its own key, what a pass made is kept under a key without the values of macros and the CUID
+(`FrontEnd.loose`): the CUID counts these, and where the object goes.
 """
 
 from __future__ import annotations
@@ -19,54 +19,83 @@ from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
-from hipcache.cache.spelling import for_cuid, has_cuid
+from hipcache.cache.spelling import Spelled, for_cuid, has_cuid
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.clang.renaming import renamed
 from hipcache.disk import times
-from hipcache.inputs import outline, preprocessed, quoted, renumbering
+from hipcache.inputs import messages, outline, preprocessed
+from hipcache.inputs.messages import plain
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
-from hipcache.inputs.quoted import plain
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.patterns import pattern
-from hipcache.values import dataclass, replace
+from hipcache.values import dataclass, field, replace
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
 _WRAPS = pattern(r"-fmessage-length[= ][1-9]")
+#: Gives the text that `preprocessing.text` does.
+Preprocess = Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str]], bytes | None]
 
 
 @dataclass(frozen=True)
 class Edits:
-    """`preprocess`: see `preprocessing.text`; `clock`: the wall clock in seconds."""
+    """`preprocess`: None if nobody is to be asked; `clock`: the wall clock in seconds; `_known`: edits, by the read set
+    that they changed."""
 
     shelf: Shelf
     reads: ReadSets
     files: Files
-    preprocess: Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str]], bytes | None]
-    clock: Callable[[], float]
+    spelled: Spelled
+    preprocess: Preprocess | None = None
+    clock: Callable[[], float] = float
+    _known: dict[str, Edit | None] = field(default_factory=dict)
 
-    def adopt(self, bound: Bound) -> bool:
+    def adopt(self, bound: Bound) -> Entry | None:
         """Keep an entry of another state under the key of this one, if the pass would make the same."""
         front = pass_of(bound).front
-        if not bound.is_cached or front.numbers_lines:
-            return False
-        keys = [*filter(None, (bound.key.digest, loose_key(bound)))]
+        if not bound.is_cached or front.comments_matter:
+            return None
+        for entry, reads, key in self._others(bound):
+            candidate = self._candidate(front, entry, reads, key)
+            if candidate:
+                try:
+                    adopted = self._adopt(bound, *candidate)
+                except (OSError, Untraceable):
+                    return None  # a file is gone, or another one by now
+                if adopted or self.preprocess:
+                    return adopted
+        return None
+
+    def _others(self, bound: Bound) -> Iterator[tuple[Entry, ReadSet, str]]:
+        """Entries of other states of the files, with their read sets, and names of these."""
+        front = pass_of(bound).front
+        keys = list(filter(None, (bound.key.digest, loose_key(bound))))
         records = self.shelf.records(keys)
         for key in keys:
             for entry in entries.unpack(records.get(key))[:_MOST_COMPARED]:
-                candidate = self._candidate(front, entry, loose=key == front.loose)
-                if candidate:
-                    try:
-                        return self._adopt(bound, *candidate)
-                    except (OSError, Untraceable):
-                        return False  # a file is gone, or another one by now
-        return False
+                reads = self.reads.get(entry.reads) if self._may_be_alike(front, entry) else None
+                if reads:
+                    yield entry, reads, entry.reads
+        if pass_of(bound).shared:
+            for entry, reads, key in self.spelled.translated(bound):
+                if self._may_be_alike(front, entry):
+                    yield entry, reads, key
+
+    def _may_be_alike(self, front: FrontEnd, entry: Entry) -> bool:
+        """Not where the source has another outline. (Its read set need not be unpacked then.)"""
+        digest, code = entry.source
+        try:
+            now = self.files.digest(front.source)[1]
+            bare, *told = outline.digests(self.files, front.source, now) if code and now != digest else ("",)
+        except (OSError, Untraceable):
+            return False
+        return not bare or code in (bare, *told)  # Records of hipcache 1.0.0 have the first of these.
 
     def _candidate(
-        self, front: FrontEnd, entry: Entry, *, loose: bool
+        self, front: FrontEnd, entry: Entry, reads: ReadSet, key: str
     ) -> tuple[Entry, Edit, frozenset[str], frozenset[str]] | None:
         """The entry, the edit since it was made, the macros of options that have other values, and the names in those;
         None if more has changed."""
@@ -74,57 +103,61 @@ class Edits:
             return None
         if entry.text and entry.message_format != front.message_format:
             return None
-        passing = for_cuid(entry.passing, front.cuid) if loose else entry.passing
-        revalued = front.revalued(entry.macros) if loose else (frozenset[str](), frozenset[str]())
-        reads = self.reads.get(entry.reads)
-        if reads is None or passing is None or revalued is None:
+        passing = for_cuid(entry.passing, front.cuid)
+        revalued = front.revalued(entry.macros) if entry.macros else (frozenset[str](), frozenset[str]())
+        if passing is None or revalued is None:
             return None
         macros, names = revalued
-        edit = outline.edit(self.files, reads)
-        if edit is None or not (edit.lines or macros) or edit.reads.files[0].path in edit.marked:
+        if key not in self._known:
+            self._known[key] = outline.edit(self.files, reads)
+        edit = self._known[key]
+        if edit is None or edit.reads.files[0].path in edit.marked:
+            return None
+        if (edit.lines or macros) and front.numbers_lines:
             return None
         return replace(entry, passing=passing, message_format=front.message_format), edit, macros, names
 
-    def _adopt(self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]) -> bool:
+    def _adopt(
+        self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]
+    ) -> Entry | None:
         front = pass_of(bound).front
         asks_lines = bool(edit.lines) and entry.lines is None
         if asks_lines or macros or edit.marked:
+            if self.preprocess is None:
+                return None
             began = times.change_limit(self.clock())
             replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
-            text = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names)
-            if text is None or preprocessed.is_expanded(text):
-                return False
+            made = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names)
+            if made is None or preprocessed.is_expanded(made):
+                return None
             if asks_lines:
-                entry = replace(entry, lines=tuple(sorted(self._numbered(text, edit))))
+                entry = replace(entry, lines=tuple(sorted(self._numbered(made, edit))))
             if self._is_young(edit, began) or self.files.differs_now(edit.reads):
-                return False
+                return None
         if entry.lines and (EVERYWHERE in entry.lines or not edit.lines.isdisjoint(entry.lines)):
-            return False
-        outputs = self._outputs(entry, front.cuid)
-        if outputs is None:
-            return False
-        told = self._renumbered(entry, edit)
-        if told is None:
-            return False
-        source = edit.reads.files[0]
-        adopted = replace(told, reads=self.reads.keep(edit.reads), outputs=outputs, source=(source.digest, source.bare))
-        entries.put(self.shelf, bound.key.digest, replace(adopted, macros=(), cuid=""))
-        return True
-
-    def _renumbered(self, entry: Entry, edit: Edit) -> Entry | None:
-        """With the messages that the compiler would print now; None if they are not known."""
-        if not (entry.text and edit.lines):
-            return entry
-        local = self.files.basedir.local
-        contents = {file.path: _content(self.files, file) for file in edit.reads.files if file.path in edit.lines}
-        text = renumbering.renumbered(entry.text, entry.places or (), edit.reads.files, contents)
-        if text is None:
             return None
-        moved = replace(entry, text=text)
-        quotes = quoted.quotes(local(text), edit.reads.files, local, self.files.bare)
-        return (
-            replace(moved, quotes=quotes, places=places(self.files, moved, edit.reads)) if quotes is not None else None
+        outputs = self._outputs(entry, front.cuid)
+        text = self._renumbered(entry, edit)
+        if outputs is None or text is None:
+            return None
+        adopted = replace(
+            with_reads(self.reads, entry, edit.reads),
+            outputs=outputs,
+            text=text,
+            places=places(self.files, front, text, edit.reads),
+            macros=(),
+            cuid="",
         )
+        entries.put(self.shelf, bound.key.digest, adopted)
+        return adopted
+
+    def _renumbered(self, entry: Entry, edit: Edit) -> str | None:
+        """The messages that the compiler would print now; None if they are not known."""
+        if not entry.text:
+            return ""
+        contents = {file.path: _content(self.files, file) for file in edit.reads.files if file.path in edit.files}
+        text = messages.renumbered(entry.text, entry.places or (), contents, edit.lines)
+        return None if text != entry.text and _WRAPS.search(entry.message_format) else text
 
     def _outputs(self, entry: Entry, cuid: str) -> tuple[str, ...] | None:
         """Those of the entry, with this CUID; None if they are not known."""
@@ -145,15 +178,22 @@ class Edits:
     def _is_young(self, edit: Edit, began: float) -> bool:
         """May the preprocessor have seen another content of a file?"""
         local = self.files.basedir.local
-        return any(times.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
+        return any(times.latest(self.files.status(local(path))[4]) >= began for path in edit.files)
 
 
-def places(files: Files, entry: Entry, reads: ReadSet) -> tuple[MessageLine, ...] | None:
+def with_reads(kept: ReadSets, entry: Entry, reads: ReadSet) -> Entry:
+    """The entry with this read set, which is kept."""
+    source = reads.files[0]
+    return replace(entry, reads=kept.keep(reads), source=(source.digest, source.code))
+
+
+def places(files: Files, front: FrontEnd, text: str, reads: ReadSet) -> tuple[MessageLine, ...] | None:
     """See `Entry.places`."""
-    if _WRAPS.search(entry.message_format):
+    if not text or front.comments_matter or not front.quotes_lines:
         return None
+    local = files.basedir.local
     try:
-        return renumbering.places(entry.text, reads.files, lambda file: _content(files, file))
+        return messages.places(local(text), reads.files, lambda file: _content(files, file), local)
     except (OSError, Untraceable):
         return None  # it changed since the pass read it
 

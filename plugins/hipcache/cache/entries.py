@@ -3,8 +3,8 @@
 A record is a JSON list of entries, newest first. They have the same key, and different contents of files:
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
-     "cuid": str, "quotes": [[path, [line], hash]] or null, "source": [hash, hash], "lines": [path] or null,
-     "macros": [str], "places": [[path, line, rank, hash]] or null}
+     "cuid": str, "source": [hash, hash], "lines": [path] or null, "macros": [str],
+     "places": [[path, line, rank, hash]] or null}
 
 A record that cannot be parsed is a miss.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hipcache.cache.content import duration
-from hipcache.inputs.readset import MessageLine, Quote
+from hipcache.inputs.readset import MessageLine
 from hipcache.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ class Entry:
     `base`: the HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty if it names
     none.
     `cuid`: under a key for every spelling, the CUID that the output has in it, empty if it would be the same with
-    another one. `quotes`: the lines that the text quotes; None if each byte of the files counts for it. `source`: the
-    source's `digest` and `bare` in the read set, which need not be read where they differ. `lines`: the files whose
-    numbers of lines may be in the output (`preprocessed.numbered`), None if nobody has asked; `macros`: under a key for
-    every value of macros (`edits`), those of the command. `places`: the lines that the text names, None if it cannot be
-    told with other numbers (`renumbering`)."""
+    another one. `source`: the source's `digest` and `code` in the read set, which need not be read where they differ.
+    `lines`: the files whose numbers of lines may be in the output (`preprocessed.numbered`), None if nobody has asked;
+    `macros`: under a key for every value of macros (`edits`), those of the command. `places`: the lines that the text
+    names, None if each byte of the files counts for it (`messages`)."""
 
     reads: str
     outputs: tuple[str, ...]
@@ -51,7 +50,6 @@ class Entry:
     seconds: float
     base: str = ""
     cuid: str = ""
-    quotes: tuple[Quote, ...] | None = None
     source: tuple[str, str] = ("", "")
     lines: tuple[str, ...] | None = None
     macros: tuple[str, ...] = ()
@@ -85,24 +83,20 @@ def _entry(
     passing: list[str],
     look: str,
     seconds: object,
-    quotes: list[Any] | None = None,
+    quotes: object = None,  # hipcache 1.0.0 has it in place of `places`
     source: Sequence[str] = ("", ""),
     lines: Sequence[str] | None = None,
     macros: Sequence[str] = (),
     places: list[Any] | None = None,
     **more: Any,
 ) -> Entry:
-    quoted = (
-        None if quotes is None else tuple(Quote(path, tuple(map(int, lines)), digest) for path, lines, digest in quotes)
-    )
-    content, bare = map(str, source)
+    content, code = map(str, source)
     return Entry(
         outputs=tuple(outputs),
         passing=tuple(passing),
         message_format=look,
         seconds=duration(seconds),
-        quotes=quoted,
-        source=(content, bare),
+        source=(content, code),
         lines=None if lines is None else tuple(map(str, lines)),
         macros=tuple(map(str, macros)),
         places=None

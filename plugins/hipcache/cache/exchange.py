@@ -15,7 +15,7 @@ from hipcache.cache import entries
 from hipcache.cache.content import duration
 from hipcache.cache.entries import Entry
 from hipcache.inputs.keys import digest_bytes, is_digest
-from hipcache.inputs.readset import Quote, ReadSet
+from hipcache.inputs.readset import ReadSet
 from hipcache.values import replace
 
 # Entries of a pass whose outputs are fetched and sent: each may be an object of some megabytes.
@@ -96,16 +96,7 @@ def pack(known: Sequence[Entry]) -> bytes:
 def _is_good(entry: Entry) -> bool:
     texts = (entry.reads, entry.text, entry.message_format, entry.base, entry.cuid, *entry.outputs, *entry.passing)
     hashes = [entry.reads, *filter(None, (*entry.outputs, *entry.passing))]
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(is_digest(one) for one in hashes)
-        and all(_is_quote(one) for one in entry.quotes or ())
-    )
-
-
-def _is_quote(quote: Quote) -> bool:
-    lines_are_good = all(isinstance(line, int) and line >= 0 for line in quote.lines)
-    return isinstance(quote.path, str) and isinstance(quote.digest, str) and lines_are_good
+    return all(isinstance(text, str) for text in texts) and all(is_digest(one) for one in hashes)
 
 
 def hash_of(content: bytes) -> str:

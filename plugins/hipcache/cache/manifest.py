@@ -2,7 +2,7 @@
 
 Under a key are entries (`entries`), each with a read set: the files that the pass read, with their digests, and the
 paths that it looked for and did not find. The newest entry whose files are unchanged is the result. If there is none,
-an entry for every spelling of its paths may fit (`spelled`). `observed` explains how its traces differ.
+an entry for every spelling of its paths may fit (`spelling`), or one of another state of the files (`edits`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
-from hipcache.inputs import quoted
-from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.patterns import pattern
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
+    from hipcache.cache.edits import Edits
     from hipcache.cache.spelling import Spelled
 
 NEVER = "nothing is stored for this command"
@@ -52,8 +51,9 @@ class ManifestCache:
         for bound, entry in self._spelled.look_up(left) if left else ():
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
-        loose = [loose_key(one) for one in left if isinstance(found[one.action.id], Missing)]
-        self.shelf.records(list(filter(None, loose)))  # a remote may have them
+        left = [one for one in wanted if isinstance(found[one.action.id], Missing)]
+        for bound in left:
+            found[bound.action.id] = self.edits.adopt(bound) or found[bound.action.id]
         named = {hash for one in found.values() if isinstance(one, Entry) for hash in one.outputs if hash}
         sizes = self.shelf.contents.sizes(named)
         return {bound.action.id: self._result(bound, found[bound.action.id], sizes) for bound in wanted}
@@ -64,13 +64,19 @@ class ManifestCache:
 
         return Spelled(self.shelf, self.reads, Translation(self.files, self.directory))
 
+    @cached_property
+    def edits(self) -> Edits:
+        from hipcache.cache.edits import Edits
+
+        return Edits(self.shelf, self.reads, self.files, self._spelled)
+
     def _holding(self, front: FrontEnd, known: Sequence[Entry]) -> Entry | Missing:
         """The newest entry whose files are unchanged, and whose messages (if any) have the right format; otherwise why
         the newest entry does not hold."""
         why = NEVER
         for number, entry in enumerate(known):
             # The reason is told of the newest alone; behind it are up to 15 earlier states of an edited source.
-            if number and self.files.is_other(front.source, *entry.source, exact=_is_exact(front, entry)):
+            if number and self._is_other(front.source, entry.source[0]):
                 continue
             reason = self._differs(front, entry)
             if not reason:
@@ -90,8 +96,14 @@ class ManifestCache:
             )
         if entry.text and entry.message_format != front.message_format:
             return "its messages need another format (colours, terminal width)"
-        quotes = entry.quotes or ()
-        return self.files.differs(entry.reads, reads, exact=_is_exact(front, entry), quotes=quotes)
+        return self.files.differs(entry.reads, reads)
+
+    def _is_other(self, path: str, digest: str) -> bool:
+        """Is its content surely another one than that of the digest?"""
+        try:
+            return bool(digest) and self.files.digest(path)[1] != digest
+        except (OSError, Untraceable):
+            return False
 
     def _result(self, bound: Bound, found: Entry | Missing, sizes: dict[str, int]) -> ActionResult | Missing:
         if isinstance(found, Missing):
@@ -108,7 +120,6 @@ class ManifestCache:
             dict(zip(action.passing, found.passing, strict=False)),
             found.reads,
             self._dependencies(found.reads),
-            found.quotes,
         )
 
     def _dependencies(self, digest: str) -> tuple[Dependency, ...]:
@@ -130,50 +141,21 @@ class ManifestCache:
         passing = tuple(result.passing[name] for name in bound.action.passing)
         text = self._portable_messages(front, ran.text)
         base = self.files.basedir.name if trace.names_base or text is None else ""
-        reads = self.reads.keep(trace.reads)
-        quotes = self._quotes(front, trace.reads, ran.text)
-        source = trace.reads.files[0]
-        entry = Entry(
-            reads,
-            outputs,
-            passing,
-            ran.text if base or text is None else text,
-            front.message_format,
-            ran.seconds,
-            base,
-            quotes=quotes,
-            source=(source.digest, source.bare),
-        )
-        if ran.text and quotes is not None and not base:
-            from hipcache.cache import edits
+        from hipcache.cache import edits
 
-            entry = replace(entry, places=edits.places(self.files, entry, trace.reads))
+        said = ran.text if base or text is None else text
+        new = Entry("", outputs, passing, said, front.message_format, ran.seconds, base)
+        places = edits.places(self.files, front, said, trace.reads)
+        entry = replace(edits.with_reads(self.reads, new, trace.reads), places=places)
         entries.put(self.shelf, bound.key.digest, entry)
         made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, made)
-        if not (ran.text and entry.places is None) and loose_key(bound):
-            from hipcache.cache import edits
-
+        if not (ran.text and places is None) and loose_key(bound):
             edits.publish(self.shelf, bound, entry, made)
-        return replace(result, reads=reads, quotes=quotes)
+        return replace(result, reads=entry.reads)
 
     def _portable_messages(self, front: FrontEnd, text: str) -> str | None:
         """As `Basedir.portable_messages`. Clang wraps lines of a given width behind the path that they begin with."""
         wraps = text and _WRAPS.search(front.message_format)
         return None if wraps else self.files.basedir.portable_messages(text)
-
-    def _quotes(self, front: FrontEnd, reads: ReadSet, text: str) -> tuple[Quote, ...] | None:
-        if not text:
-            return ()
-        if front.comments_matter or not front.quotes_lines:
-            return None
-        try:
-            return quoted.quotes(text, reads.files, self.files.basedir.local, self.files.bare)
-        except (OSError, Untraceable):
-            return None  # it changed since the pass read it
-
-
-def _is_exact(front: FrontEnd, entry: Entry) -> bool:
-    """Do comments count, wherever they are?"""
-    return front.comments_matter or (bool(entry.text) and entry.quotes is None)

@@ -129,31 +129,32 @@ class Spelled:
         for bound in wanted:
             found = spelled[bound.action.id]
             raw = records.get(keys.get(bound.action.id, ""))
-            entry = self._here(bound, found, entries.unpack(raw)) if found and raw else None
-            if entry:
-                yield bound, entry
+            for entry, here, name in self._translated(bound, found, raw) if found else ():
+                if not self.translation.files.differs(name, here):
+                    yield bound, replace(entry, reads=self.reads.keep(here))
+                    break
 
-    def _here(self, bound: Bound, spelled: Spelling, known: Sequence[Entry]) -> Entry | None:
+    def translated(self, bound: Bound) -> Iterator[tuple[Entry, ReadSet, str]]:
+        """Entries for the spelling of this one, with their read sets, and names of these."""
+        spelled = self.translation.spelling(pass_of(bound).front)
+        if spelled:
+            key = self._key(bound, spelled)
+            yield from self._translated(bound, spelled, self.shelf.records([key]).get(key))
+
+    def _translated(
+        self, bound: Bound, spelled: Spelling, record: bytes | None
+    ) -> Iterator[tuple[Entry, ReadSet, str]]:
         front, files = pass_of(bound).front, self.translation.files
         cuid = front.job.value(Role.CUID)
-        for entry in known:
-            if files.is_other(front.source, *entry.source, exact=front.comments_matter):
-                continue
+        for entry in entries.unpack(record):
             reads = self.reads.get(entry.reads)
             if reads is None or entry.cuid not in ("", cuid) or entry.base not in ("", files.basedir.name):
                 continue
             passing = for_cuid(entry.passing, cuid)
             here = self.translation.in_spelling(entry.reads, reads, spelled)
-            if (
-                here is None
-                or passing is None
-                or files.differs(f"{entry.reads} {spelled}", here, exact=front.comments_matter)
-            ):
-                continue
-            return replace(
-                entry, reads=self.reads.keep(here), passing=passing, message_format=front.message_format, cuid=""
-            )
-        return None
+            if here is not None and passing is not None:
+                own = replace(entry, passing=passing, message_format=front.message_format, cuid="")
+                yield own, here, f"{entry.reads} {spelled}"
 
     def publish(self, bound: Bound, entry: Entry, reads: ReadSet, made: bytes) -> None:
         """Store the entry for every spelling, if it may be. `made`: what the pass wrote, an object or bitcode."""

@@ -160,7 +160,7 @@ class Command:
 
 
 def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed: tuple[str, ...] = ()) -> Command:
-    """Raises PassThrough, with a reason of `outcome.REASONS`, for all that is not one HIP source to one object."""
+    """Raises PassThrough, with a reason of `reasons.REASONS`, for all that is not one HIP source to one object."""
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
     language, output, compiles, own_cuid = "", "", False, False

@@ -38,7 +38,7 @@ _WITH_VALUE = """
 """
 SEPARATE = frozenset(_WITH_VALUE.split())
 
-# Reason of `outcome.REASONS` -> options that make another kind of output, or act while the driver only plans.
+# Reason of `reasons.REASONS` -> options that make another kind of output, or act while the driver only plans.
 # A word that ends in * stands for all that begin so.
 _LEFT = """
     dependencies_only   -M -MM -MG --dependencies --user-dependencies

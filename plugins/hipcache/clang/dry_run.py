@@ -169,7 +169,7 @@ def _of_wrapper(wrapper: Job, output: str, images: list[Image], packager: str, a
     for command in clangs:
         image, code = _linked(command, images)
         codes[code] = f"{image.file}.code"
-        links.append(_link(command, image, code, codes[code], asked))
+        links += _link(command, image, code, codes[code], asked)
     words = [_renamed(word, codes, output) for word in bundler[1:]]
     return [*links, (bundler[0], *words)]
 
@@ -190,14 +190,14 @@ def _linked(command: Job, images: list[Image]) -> tuple[Image, str]:
     return read[0], command[command.index("-o") + 1]
 
 
-def _link(command: Job, image: Image, code: str, output: str, asked: DryRuns) -> Job:
-    """The lld that clang runs."""
+def _link(command: Job, image: Image, code: str, output: str, asked: DryRuns) -> list[Job]:
+    """The lld that clang runs; two jobs for SPIR-V (`plan`)."""
     words = [_NO_IMAGE if _INPUT.fullmatch(word) else _CODE if word == code else word for word in command]
     jobs, messages = split(asked.clang(words))
-    if len(jobs) != 1 or messages:
+    if len(jobs) != 1 + ("spirv64" in image.name) or messages:
         raise PassThrough("plan", f"clang links device code with {len(jobs)} jobs{messages and f': {messages[:200]}'}")
     names = {_NO_IMAGE: image.file, _CODE: output}
-    return tuple(names.get(word, word) for word in jobs[0])
+    return [tuple(names.get(word, word) for word in job) for job in jobs]
 
 
 def _renamed(word: str, codes: dict[str, str], output: str) -> str:

@@ -20,7 +20,7 @@ from hipcache.values import dataclass
 REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
 # Options that the preprocessor has no use for.
 _OF_COMPILATION = {*REPLACED, Role.AUXILIARY, Role.BITCODE, Role.GPUBINARY}
-# Warnings about comments or about the end of a file, beyond those that `comments.py` steers clear of. (All flags of
+# Warnings about comments or about the end of a file, beyond those that `inputs.outline` steers clear of. (All flags of
 # clang 15 and 19 were tried on texts that differ in comments, blanks and the last line's end.) With `-Werror=` too.
 _ABOUT_COMMENTS = (
     "-Weverything",
@@ -32,7 +32,7 @@ _ABOUT_COMMENTS = (
     "-fparse-all-comments",
     "-E",  # Text has a line for each that there was.
 )
-# Messages of another format than `inputs.quoted` understands, or with text of lines that they do not name.
+# Messages of another format than `inputs.messages` understands, or with text of lines that they do not name.
 _OTHER_FORMATS = pattern(
     r"-f(?:no-)?(?:diagnostics-(?!hotness-threshold|show-(?:category|hotness|note-include-stack|option))"
     r"|caret-diagnostics|show-|safe-buffer)"
@@ -92,7 +92,7 @@ class FrontEnd:
 
     @property
     def quotes_lines(self) -> bool:
-        """Are its messages of clang's usual format, which `inputs.quoted` understands?"""
+        """Are its messages of clang's usual format, which `inputs.messages` understands?"""
         return not any(_OTHER_FORMATS.match(option.text[0]) for option in self.job.options)
 
     def hides_paths(self, *, bitcode: bool) -> bool:
@@ -275,9 +275,9 @@ def pass_of(bound: Bound) -> Pass:
 
 
 def loose_key(bound: Bound) -> str:
-    """The key under which what a pass made is kept for other values of macros (`cache/edits`); empty if there is
-    none."""
+    """The key under which what a pass made is kept for other values of macros, and for other CUIDs (`cache/edits`);
+    empty if there is none."""
     work = pass_of(bound)
     front = work.front
-    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
-    return front.loose if is_kept else ""
+    is_kept = work.shared and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept and (front.values or front.cuid) else ""

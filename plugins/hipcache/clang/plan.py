@@ -11,6 +11,7 @@ Other command lines give parts of that, or other outputs:
     -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
     -fgpu-rdc, linked at once    device passes without lld, and the host's pass, each with an output of its own
     -flto                        a host pass that embeds the fat binary in bitcode
+    amdgcnspirv                  cc1 -> llvm-link -> llvm-spirv (since 23 cc1 again) -> code, in the fat binary
 
 Jobs are connected by the files that they read and write, not by their order.
 """
@@ -35,6 +36,8 @@ _FEATURES = {f"-m{no}{name}": sign + name for name in ("xnack", "sramecc") for n
 # From the driver's jobs to those of the shapes above.
 Flat = Callable[[Iterable[tuple[str, ...]]], Iterable[tuple[str, ...]]]
 
+# The name of a temporary file with preprocessed text.
+_TEXT = pattern(r"^/.*-[0-9a-f]{6}\.hipi$")
 # A link that makes code from bitcode reads it. The link of a compile does not; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
 _OF_LTO = pattern(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
@@ -58,10 +61,26 @@ class DevicePass:
 
 
 @dataclass(frozen=True)
+class SpirvPass:
+    """The jobs that make an arch's SPIR-V (amdgcnspirv), with the files that each reads and writes. The last one writes
+    `code`. In the bitcode stands the command of its pass, so these run as the driver wrote them."""
+
+    arch: str
+    compile: Cc1Job
+    jobs: tuple[ToolJob, ...]
+    files: tuple[tuple[str, str], ...]
+
+    @property
+    def code(self) -> str:
+        return self.files[-1][1]
+
+
+@dataclass(frozen=True)
 class Plan:
     """A HIP compile as the driver means to run it. `bundle` writes `bundled`, which the host embeds, or which is the
     output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known); `order`:
-    what passes and links write, as they run; `in_order`: do the passes run as they are listed here, the host's last?"""
+    what passes and links write, as they run; `in_order`: do the passes run as they are listed here, the host's last?
+    `spirv`: of the fat binary, what is no device pass."""
 
     devices: tuple[DevicePass, ...]
     bundle: ToolJob | None
@@ -71,6 +90,7 @@ class Plan:
     clang: int = 0
     order: tuple[str, ...] = ()
     in_order: bool = True
+    spirv: SpirvPass | None = None
 
     @property
     def embeds(self) -> bool:
@@ -88,6 +108,12 @@ class Plan:
         return self.first.value(Role.DEPENDENCIES, "-dependency-file")
 
     @property
+    def delivered(self) -> tuple[DevicePass, ...]:
+        """Whose outputs are the user's. The new driver preprocesses for devices and keeps the host's text alone."""
+        texts = self.host is not None and self.host.emits == "-E"
+        return tuple(one for one in self.devices if not (texts and _TEXT.search(one.code)))
+
+    @property
     def links_alone(self) -> bool:
         """Does lld write the outputs? (It makes them executable.)"""
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)
@@ -103,14 +129,15 @@ class Plan:
     def jobs(self) -> int:
         """The number of processes that the driver would run."""
         links = sum(device.link is not None for device in self.devices)
-        return len(self.devices) + links + (self.bundle is not None) + (self.host is not None)
+        spirv = len(self.spirv.jobs) if self.spirv else 0
+        return len(self.devices) + links + spirv + (self.bundle is not None) + (self.host is not None)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The user's output files; one per pass if no job combines them, the host's last."""
         if self.bundle and not self.embeds:
             return (self.bundled,)
-        devices = () if self.bundle else tuple(device.code for device in self.devices)
+        devices = () if self.bundle else tuple(device.code for device in self.delivered)
         return (*devices, self.host.value(Role.OUTPUT)) if self.host else devices
 
 
@@ -132,10 +159,14 @@ def of_jobs(
     links: list[ToolJob] = []
     bundles: list[ToolJob] = []
     order: list[str] = []
+    translating: list[ToolJob] = []
     for words in jobs:
         program, arguments = words[0], words[1:]
         name = program.rsplit("/", 1)[-1]
-        if arguments[:1] == ("-cc1",):
+        if _TRANSLATORS.match(name) or arguments[1:3] == ("-triple", _SPIRV) or f"-triple={_SPIRV}" in arguments:
+            translating.append(ToolJob(program, arguments))
+            order.append(_link_output(translating[-1]))
+        elif arguments[:1] == ("-cc1",):
             job = Cc1Job(program, cc1.parse(arguments))
             if sum(option.role is Role.EMIT for option in job.options) != 1:
                 raise PassThrough("plan", "a cc1 job without one kind of output")
@@ -149,6 +180,7 @@ def of_jobs(
             bundles.append(ToolJob(program, arguments))
         else:
             raise PassThrough("plan", f"a job of '{name}'")
+    spirv = _spirv_pass(translating) if translating else None
     if len(hosts) > 1 or len(bundles) > 1 or not (hosts or device_cc1):
         raise PassThrough(
             "plan",
@@ -158,12 +190,14 @@ def of_jobs(
     if len({one.arch for one in passes.values()}) != len(passes):
         raise PassThrough("plan", "two device passes of one architecture")
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
-    plan = Plan(tuple(passes.values()), None, "", host, messages, version, tuple(order))
+    if host and host.emits == "-E" and not bundle:  # It is given the text of a device, and has no use for it.
+        host = replace(host, options=tuple(one for one in host.options if one.role is not Role.GPUBINARY))
+    plan = Plan(tuple(passes.values()), None, "", host, messages, version, tuple(order), spirv=spirv)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host pass embeds a file that no job bundles")
     if bundle is not None:
         targets, inputs, output = _bundle_files(bundle)
-        bundled_host = _bundled_host(targets, inputs, passes)
+        bundled_host = _bundled_host(targets, inputs, {*passes, *([spirv.code] if spirv else [])})
         plan = replace(plan, bundle=bundle, bundled=output)
         if plan.embeds and host and host.value(Role.GPUBINARY) != output:
             raise PassThrough("plan", "the host pass does not embed the bundler's output")
@@ -196,6 +230,32 @@ def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, De
     return dict(sorted(passes.items(), key=lambda item: order.index(item[1].obj)))
 
 
+# Their words, apart from files.
+_SPIRV = "spirv64-amd-amdhsa"
+_TRANSLATORS = pattern(r"llvm-link$|(amd-)?llvm-spirv(-\d+)?$")
+_TRANSLATES = pattern(rf"-cc1$|-triple={_SPIRV}$|-emit-obj$|-disable-llvm-optzns$|--spirv-[\w-]+(=[\w.+-]+)?$")
+_OF_SPIRV = ("-fembed-bitcode=marker", "-disable-llvm-optzns", "-disable-llvm-passes")
+
+
+def _spirv_pass(translating: list[ToolJob]) -> SpirvPass:
+    """Raises PassThrough."""
+    if len(translating) != 3 or translating[0].arguments[:1] != ("-cc1",):
+        raise PassThrough("plan", f"SPIR-V by {len(translating)} jobs")
+    compile = Cc1Job(
+        translating[0].program, cc1.parse(tuple(word for word in translating[0].arguments if word not in _OF_SPIRV))
+    )
+    files = [(compile.source, compile.value(Role.OUTPUT))]
+    for job in translating[1:]:
+        read, written = files[-1][1], _link_output(job)
+        others = [word for word in job.arguments if not _TRANSLATES.match(word)]
+        if sorted(others) != sorted(["-o", written, read]):
+            raise PassThrough("plan", f"SPIR-V by '{os.path.basename(job.program)} {' '.join(job.arguments)}'")
+        files.append((read, written))
+    if compile.emits != "-emit-llvm-bc" or side_outputs(compile):
+        raise PassThrough("plan", "SPIR-V from other than bitcode alone")
+    return SpirvPass("amdgcnspirv", compile, tuple(translating), tuple(files))
+
+
 def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
     """The link without the names of files that only LTO writes: there is none for an object. For bitcode they are left
     beside the temporary files, and the code object names them."""
@@ -218,9 +278,12 @@ def _arch(job: Cc1Job) -> str:
 
 def _check_side(plan: Plan, side: Side, *, unbundled: bool) -> None:
     """A plan with a missing job must not look like another kind of plan."""
-    if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
+    if plan.spirv and not (plan.embeds and plan.host and plan.host.emits == "-emit-obj"):
+        raise PassThrough("plan", "SPIR-V that is not embedded in an object")
+    has_devices = bool(plan.devices or plan.spirv)
+    if (plan.host is not None, has_devices) != (side is not Side.DEVICE, side is not Side.HOST):
         raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
-    if side is Side.BOTH and (plan.bundle is None) != unbundled:
+    if side is Side.BOTH and plan.delivered and (plan.bundle is None) != unbundled:
         raise PassThrough("plan", "no job combines the device passes with the host pass")
 
 
@@ -287,9 +350,9 @@ def _package_files(job: ToolJob) -> tuple[list[str], list[str], str]:
     return targets, inputs, "".join(output)
 
 
-def _bundled_host(targets: list[str], inputs: list[str], passes: dict[str, DevicePass]) -> str:
+def _bundled_host(targets: list[str], inputs: list[str], codes: set[str]) -> str:
     """The bundle's host part. All else in it must be the device passes'."""
-    host, rest = "", set(passes)
+    host, rest = "", set(codes)
     for target, path in zip(targets, inputs, strict=True):
         if target.startswith("host-"):
             host = path
@@ -306,7 +369,14 @@ def with_cuid(found: Plan, cuid: str) -> Plan:
     """The plan with another CUID, if it has one."""
     option = Option(Role.CUID, "-cuid=", cuid, (f"-cuid={cuid}",))
     devices = tuple(replace(one, compile=with_option(one.compile, option)) for one in found.devices)
-    return replace(found, devices=devices, host=with_option(found.host, option) if found.host else None)
+    spirv, old = found.spirv, f"-cuid={found.first.value(Role.CUID)}"
+    if spirv:
+        jobs = [
+            replace(job, arguments=tuple(option.text[0] if w == old else w for w in job.arguments))
+            for job in spirv.jobs
+        ]
+        spirv = replace(spirv, jobs=tuple(jobs))
+    return replace(found, devices=devices, host=with_option(found.host, option) if found.host else None, spirv=spirv)
 
 
 def with_option(job: Cc1Job, option: Option) -> Cc1Job:

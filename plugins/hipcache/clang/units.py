@@ -382,7 +382,7 @@ def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ:
         is_beside = os.access(beside, os.X_OK)
         objcopy = beside if is_beside else which(_OBJCOPY, files.resolve(""), environ)
         tools += [("objcopy", parts.tool(objcopy))] if objcopy else []
-    codes = tuple(one.code for one in plan.devices)
+    codes = (*(one.code for one in plan.devices), *([plan.spirv.code] if plan.spirv else []))
     return ObjectUnit(bundle, codes, plan.bundled, host, is_beside, tuple(tools))
 
 

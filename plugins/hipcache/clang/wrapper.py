@@ -7,7 +7,7 @@ to compile (`observe.until`). The command that clang would have got is kept with
 at, and is compiled as if the user had written it. While nothing of that changes, no hipcc is started.
 
 Where no architecture is named, hipcc has `rocm_agent_enumerator` ask the kernel for the machine's GPUs: what that says
-(`syscalls.GPUS`), and that a device is not there, is looked at again for each compile, too.
+(`processes.GPUS`), and that a device is not there, is looked at again for each compile, too.
 
 A hipcc that prints something (as that program does where there is no GPU), opens a GPU itself, writes a file, or has
 more to do after clang is left alone: a command cannot stand for that. What it prints after clang is not seen: the
@@ -48,9 +48,9 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
 from hipcache.patterns import pattern
+from hipcache.processes import READ
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
-from hipcache.processes.syscalls import READ
 from hipcache.values import replace
 
 # Variables that the Perl hipcc sets, and that no compiler reads.

@@ -1,7 +1,7 @@
 """The subcommands: one verb, one file, one page.
 
-A verb's module has `SUMMARY` (one line), `add_arguments(parser)` and `run(options, session) -> int`; it prints to
-`session.out` and raises HipcacheError for a fault. Here its words are parsed and its errors shown: two lines on
+A verb's module has `SUMMARY` (one line), `add_arguments(parser)` and `run(options, console) -> int`; it prints to
+`console.out` and raises HipcacheError for a fault. Here its words are parsed and its errors shown: two lines on
 standard error, exit status 1 for a fault and 2 for wrong usage.
 """
 
@@ -38,7 +38,7 @@ USAGE = 2
 
 
 @dataclass(frozen=True)
-class Session:
+class Console:
     """The outside world, as a verb sees it."""
 
     environ: Mapping[str, str]
@@ -48,46 +48,46 @@ class Session:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], out: TextIO, err: TextIO) -> int:
-    return dispatch(argv, Session(environ, out, err))
+    return dispatch(argv, Console(environ, out, err))
 
 
-def dispatch(argv: Sequence[str], session: Session) -> int:
-    for stream in (session.out, session.err):
+def dispatch(argv: Sequence[str], console: Console) -> int:
+    for stream in (console.out, console.err):
         # Paths are bytes; those that are no UTF-8 are printed as they are.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
     try:
-        status = _dispatch(argv, session)
-        session.out.flush()
+        status = _dispatch(argv, console)
+        console.out.flush()
     except HipcacheError as error:
-        print(f"hipcache: {error}", file=session.err)
+        print(f"hipcache: {error}", file=console.err)
         return FAULT
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        _end_output(session)  # the reader (`| head`) has gone
+        _end_output(console)  # the reader (`| head`) has gone
         return FAULT
     except OSError as error:
-        _end_output(session)
+        _end_output(console)
         place = f": '{error.filename}'" if error.filename else ""
         advice = _ADVICE.get(error.errno or 0, "check permissions and free space")
-        print(f"hipcache: {error.strerror or error}{place}\n  {advice}", file=session.err)
+        print(f"hipcache: {error.strerror or error}{place}\n  {advice}", file=console.err)
         return FAULT
     return status
 
 
-def _end_output(session: Session) -> None:
+def _end_output(console: Console) -> None:
     """Drop what cannot be written: Python would complain when it flushes at its end."""
     try:
-        session.out.flush()
+        console.out.flush()
     except OSError:
         with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), session.out.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), console.out.fileno())
 
 
-def _dispatch(argv: Sequence[str], session: Session) -> int:
+def _dispatch(argv: Sequence[str], console: Console) -> int:
     if not argv:
-        print(_usage(), end="", file=session.err)
+        print(_usage(), end="", file=console.err)
         return USAGE
     word, rest = argv[0], list(argv[1:])
     if word == "help":
@@ -96,37 +96,37 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
             rest = []
         if rest and rest[0] not in VERBS:
             near = _hint_for(rest[0], VERBS, "hipcache --help")
-            return _wrong_usage(f"there is no subcommand '{rest[0]}'", near, session)
+            return _wrong_usage(f"there is no subcommand '{rest[0]}'", near, console)
         word, rest = (rest[0], ["--help", *rest[1:]]) if rest else ("--help", rest)
     if word in VERBS:
-        return _run_verb(word, rest, session)
+        return _run_verb(word, rest, console)
     if word not in OPTIONS:
         from hipcache.cli.foreign import hint
 
         near = hint(word) or _hint_for(word, [*VERBS, *OPTIONS], "hipcache --help")
-        return _wrong_usage(f"unknown option '{word}'", near, session)
+        return _wrong_usage(f"unknown option '{word}'", near, console)
     if rest:
-        return _wrong_usage(f"'{word}' takes no arguments, but got '{rest[0]}'", "see 'hipcache --help'", session)
+        return _wrong_usage(f"'{word}' takes no arguments, but got '{rest[0]}'", "see 'hipcache --help'", console)
     if word == "--version":
         text = f"hipcache {__version__}\n"
     elif word in ("--help", "-h"):
         text = _usage()
     else:
-        from hipcache.cli.directories import find
+        from hipcache.cli.toolchain import support_files
 
-        text = f"{find(word.removeprefix('--').removesuffix('dir'))}\n"
-    print(text, end="", file=session.out)
+        text = f"{support_files(word.removeprefix('--').removesuffix('dir'))}\n"
+    print(text, end="", file=console.out)
     return 0
 
 
-def _run_verb(verb: str, words: list[str], session: Session) -> int:
+def _run_verb(verb: str, words: list[str], console: Console) -> int:
     try:
         found = module(verb)
     except HipcacheError:
         if "--step" in words:  # a build goes on without a feature
             return 0
         raise
-    parser = _Parser(f"hipcache {verb}", found.SUMMARY, session.out)
+    parser = _Parser(f"hipcache {verb}", found.SUMMARY, console.out)
     found.add_arguments(parser)
     try:
         takes_command = getattr(found, "TAKES_COMMAND", False)
@@ -140,8 +140,8 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
     except _HelpShown:
         return 0
     except _UsageError as error:
-        return _wrong_usage(error.message, error.hint, session)
-    status: int = found.run(options, session)
+        return _wrong_usage(error.message, error.hint, console)
+    status: int = found.run(options, console)
     return status
 
 
@@ -188,8 +188,8 @@ class _Parser(argparse.ArgumentParser):
         raise _UsageError(f"{message}, in '{self.prog}'", f"see '{self.prog} --help'")
 
 
-def _wrong_usage(message: str, hint: str, session: Session) -> int:
-    print(f"hipcache: {message}\n  {hint}", file=session.err)
+def _wrong_usage(message: str, hint: str, console: Console) -> int:
+    print(f"hipcache: {message}\n  {hint}", file=console.err)
     return USAGE
 
 

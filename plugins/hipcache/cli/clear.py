@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from hipcache import config, features
-from hipcache.cli import Session
+from hipcache.cli import Console
 from hipcache.cli.gc import open_to_remove
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import HipcacheError
@@ -19,24 +19,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask on a terminal")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
-    store = open_to_remove(settings, session)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
+    store = open_to_remove(settings, console)
     if store is None:
         return 0
     size = store.size(beside=True)
     held = f"{plural(size.entries, 'entry')} ({human_size(size.bytes)}) in '{settings.dir}'"
     if options.dry_run:
-        print(f"{held} would be removed", file=session.out)
+        print(f"{held} would be removed", file=console.out)
         return 0
     if not options.yes and sys.stdin is not None and sys.stdin.isatty():
-        print(f"remove {held}? [y/N] ", end="", file=session.err, flush=True)
+        print(f"remove {held}? [y/N] ", end="", file=console.err, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
-    with ProgressLine(session.err, "entries removed") as progress:
+    with ProgressLine(console.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
-    freed += sum(one.clear() for one in features.hints(session.environ))
+    freed += sum(one.clear() for one in features.hints(console.environ))
     for queue in features.modules("QUEUE"):
         queue.empty(store.confined)
-    print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
+    print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=console.out)
     return 0

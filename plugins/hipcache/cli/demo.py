@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache.cli import Session, arches, page
-from hipcache.cli.screen import Screen
+from hipcache.cli import Console, page
+from hipcache.cli.screen import Screen, asked_units
 from hipcache.cli.toolchain import Machine, Toolchain, clang_of_hipcc, compilers, examine, resolve
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Completed
-from hipcache.report import logged, stats_log
+from hipcache.report import stats_log
 from hipcache.values import dataclass
 
 SUMMARY = "show in a minute what is saved: a source compiled cold, warm, for more architectures, after an edit"
@@ -78,12 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report of these compiles, as HTML")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    if not resolve("hipcache", session.environ):
+def run(options: argparse.Namespace, console: Console) -> int:
+    if not resolve("hipcache", console.environ):
         raise HipcacheError("'hipcache' is not on PATH", "link it into a directory of PATH, such as ~/.local/bin")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that the directory goes
-    machine = Machine(session.runner, {**session.environ, "HIP_PLATFORM": "amd"})
+    machine = Machine(console.runner, {**console.environ, "HIP_PLATFORM": "amd"})
     toolchain = _toolchain(machine)
     *first, added = [arch for arch in _WANTED if arch in toolchain.arches][:_MOST]
     edited = _SOURCE.replace("return 0", "return 1")
@@ -94,10 +94,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
         DemoStep(f"only {' '.join(first[:2])}", _SOURCE, (*first[:2],)),
         DemoStep("host code edited", edited, (*first,)),
     )
-    screen = Screen(session.out, session.environ)
+    screen = Screen(console.out, console.environ)
     screen.line(f"one source for {', '.join(first)}; '{toolchain.compiler}', clang {toolchain.version}; CPU seconds")
     with TemporaryDirectory(prefix="hipcache-demo-", ignore_cleanup_errors=True) as place:
-        rows = [_row(step, toolchain, machine, Path(place), session, screen) for step in steps]
+        rows = [_row(step, toolchain, machine, Path(place), console, screen) for step in steps]
         if options.report:
             told = page.Told("'hipcache demo'", list(stats_log.read(Path(place, "log"))))
             write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
@@ -119,7 +119,7 @@ def _toolchain(machine: Machine) -> Toolchain:
     raise HipcacheError("no compiler here compiles HIP through hipcache", "'hipcache doctor' says why")
 
 
-def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, session: Session, screen: Screen) -> Row:
+def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, console: Console, screen: Screen) -> Row:
     log, source = place / "log", place / "demo.hip"
     if not source.exists() or source.read_text() != step.source:
         source.write_text(step.source)
@@ -133,10 +133,10 @@ def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, se
         "HIPCACHE_RESIDENT": "0",
         "TMPDIR": str(place),
     }
-    cached = _timed(["hipcache", *words, "-o", "cached.o"], own, place, session)
-    plain = _timed([*words, "-o", "plain.o"], own, place, session)
-    units = logged.together(stats_log.read(log, start)).units
-    missed = [name for name, tally in arches.units(units) if tally.misses]
+    cached = _timed(["hipcache", *words, "-o", "cached.o"], own, place, console)
+    plain = _timed([*words, "-o", "plain.o"], own, place, console)
+    units = stats_log.together(stats_log.read(log, start)).units
+    missed = [name for name, tally in asked_units(units) if tally.misses]
     everything = len(missed) > len(step.arches)
     compiled = "everything" if everything else ", ".join(missed) or "nothing"
     same = (place / "cached.o").read_bytes() == (place / "plain.o").read_bytes()
@@ -146,9 +146,9 @@ def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, se
     return row
 
 
-def _timed(words: Sequence[str], environ: Mapping[str, str], place: Path, session: Session) -> float:
+def _timed(words: Sequence[str], environ: Mapping[str, str], place: Path, console: Console) -> float:
     """Processor seconds of the command and all that it started. Raises HipcacheError if it fails."""
-    done: Completed = session.runner.run(words, env=environ, cwd=place)
+    done: Completed = console.runner.run(words, env=environ, cwd=place)
     if done.status:
         raise HipcacheError(f"'{' '.join(words)}' failed", done.stderr.decode("utf-8", "replace").strip())
     return done.work

@@ -5,17 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, explain_build
-from hipcache.cli.explain_target import another_store, of_name, of_target, unknown
+from hipcache.cli import Console
+from hipcache.cli.screen import plural
+from hipcache.config import Config
 from hipcache.direct import served
-from hipcache.errors import HipcacheError
-from hipcache.report import outcome
-from hipcache.report.advice import ADVICE
+from hipcache.errors import HipcacheError, nearest
+from hipcache.report import build, outcome
 from hipcache.report.causes import FIRST_COMPILE
 from hipcache.report.history import History, Record, UnitRecord
+from hipcache.report.outcome import OUTCOMES, counted, is_check
+from hipcache.report.reasons import ADVICE, REASONS
+from hipcache.report.targets import Targets
 
 SUMMARY = "show why each unit of an object hit or missed"
 
@@ -35,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     if options.build and options.object:
         raise HipcacheError(
             f"--build is for all objects, but '{options.object}' is given, too", "leave out one of the two"
@@ -50,7 +56,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     elif options.object and history.load(os.path.abspath(options.object)) is None:
         several, what = of_target(options.object, history)
     if several:
-        lines, document = explain_build.describe(several, what, settings), explain_build.as_json(several, settings)
+        lines, document = describe_build(several, what, settings), build_json(several, settings)
     else:
         record = recorded(settings, options.object)
         note = _hint(record, history, settings)
@@ -59,7 +65,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             {**_document(record), "hint": note},
         )
     for line in [json.dumps(document, indent=2)] if options.json else lines:
-        print(line, file=session.out)
+        print(line, file=console.out)
     return 0
 
 
@@ -74,7 +80,7 @@ def _hint(record: Record, history: History, settings: config.Config) -> str:
         return ""
     last = os.path.basename(record.object)
     others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
-    return next(filter(None, (explain_build.hint((one, record), settings) for one in others)), "")
+    return next(filter(None, (basedir_hint((one, record), settings) for one in others)), "")
 
 
 def _document(record: Record) -> dict[str, object]:
@@ -107,7 +113,7 @@ def describe(record: Record) -> list[str]:
     what = record.object or " ".join(record.command)
     lines = [f"'{what}', {when}: {_ENDINGS.get(record.outcome, record.outcome)}"]
     if record.reason:
-        sentence = outcome.REASONS.get(record.reason, record.reason)
+        sentence = REASONS.get(record.reason, record.reason)
         lines.append(f"  because: {sentence}" + (f" ({record.detail})" if record.detail else ""))
         if record.reason in ADVICE:
             lines.append(f"  what to do: {ADVICE[record.reason]}")
@@ -127,3 +133,165 @@ def _ending(unit: UnitRecord) -> str:
     if unit.hit and unit.backend:
         return "hit: the front end ran again, and the store has the back end's result for its output"
     return "miss"
+
+
+_MOST_NAMES = 3
+_OBJECTS = (".o", ".obj")
+_FILES_OF_COMPILES = (*_OBJECTS, ".hip", ".cu", ".cpp", ".cxx", ".cc", ".c", ".s", ".ll", ".bc")
+
+
+def of_target(typed: str, history: History) -> tuple[list[Record], str]:
+    """The last compiles of the objects of a target by its name, or by a file that it makes, and what they are of, in
+    words; none if no target goes by that. Those of a build directory here come before all others. If there are none of
+    these, `typed` may be a file here, which no compile elsewhere made."""
+    targets = Targets()
+    is_path = os.sep in typed
+    called = os.path.abspath(typed) if is_path else typed
+    found = [one for one in history.each() if called in targets.names(one.object)]
+    here = found if is_path else near(found, targets)
+    if not here and os.path.isfile(typed):
+        return [], ""
+    records = here or found
+    builds = sorted({build_of(one, targets) for one in records})
+    # The one that is here goes without saying.
+    where = f" in {listed(builds)}" if len(builds) > 1 or not here else ""
+    return records, f"target '{typed}'{where}"
+
+
+def of_name(typed: str, history: History) -> Record | None:
+    """The last compile of the object with that file name, if there is a single object. Objects of a build directory
+    here come before all others. Raises HipcacheError if there are several."""
+    if os.sep in typed or not typed.endswith(_OBJECTS):
+        return None
+    records = [record for record in history.each() if os.path.basename(record.object) == typed]
+    records = near(records, Targets()) or records
+    if len(records) > 1:
+        names = listed(sorted(os.path.relpath(record.object) for record in records))
+        raise HipcacheError(f"the store knows {len(records)} objects named '{typed}'", f"name one of them: {names}")
+    return records[0] if records else None
+
+
+def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheError:
+    """The error for a name of which the store at `store` has no compile: it may be a source, a target (`inspect` takes
+    none), mistyped, or a program of objects that other targets compile. `asked`: the subcommand."""
+    records = [one for one in history.each() if not is_check(one.object)]
+    targets = Targets()
+    path = os.path.abspath(typed)
+    of_none = f"the store has no record of a compile of '{typed}'"
+    made = _made_of(path, records)
+    if made:
+        which = "the object that was" if len(made) == 1 else "one of the objects that were"
+        return HipcacheError(of_none, f"name {which} made of it: '{_command(asked, made[0])}'")
+    if asked == "inspect" and (objects := of_target(typed, history)[0]):
+        hint = f"name one of its objects, such as '{_command(asked, objects[0])}'"
+        return HipcacheError(f"'{typed}' is a target", hint)
+
+    here = near(records, targets, os.path.dirname(path))
+    builds = sorted({build_of(one, targets) for one in here})
+    called = path if os.sep in typed else typed
+    is_listed = {targets.lists(build, called) for build in builds}
+    names = {os.path.relpath(one.object) for one in here or records}
+    if asked != "inspect":
+        names |= {name for one in here or records for name in targets.names(one.object) if os.sep not in name}
+    if True not in is_listed and (meant := nearest(typed, names - {typed}, 0.8)):
+        return HipcacheError(f"the store knows no object or target '{typed}'", f"did you mean '{meant}'?")
+    if not here:
+        return HipcacheError(of_none, another_store(store))
+    hint = f"in {listed(builds)} these compile HIP: {listed(sorted({_named(one, targets) for one in here}))}"
+    if True in is_listed or (None in is_listed and not typed.endswith(_FILES_OF_COMPILES)):
+        return HipcacheError(f"'{typed}' seems to compile no HIP itself", hint)
+    return HipcacheError(of_none, hint)
+
+
+def another_store(store: Path) -> str:
+    """A hint."""
+    return f"is HIPCACHE_DIR ('{store}') the one that the build used?"
+
+
+def _made_of(source: str, records: Sequence[Record]) -> list[Record]:
+    """The compiles of the source at that absolute path, the last one first."""
+    last = os.path.basename(source)
+    made = (
+        one
+        for one in records
+        for word in one.command
+        if word.endswith(last) and os.path.normpath(os.path.join(one.directory, word)) == source
+    )
+    return sorted(made, key=lambda one: -one.when)
+
+
+def _command(asked: str, record: Record) -> str:
+    return f"hipcache {asked} {shlex.quote(os.path.relpath(record.object))}"
+
+
+def _named(record: Record, targets: Targets) -> str:
+    """By its target, if that has a name of its own."""
+    name = targets.of(record.object)
+    return os.path.relpath(record.object) if os.sep in name else name
+
+
+def near(records: Sequence[Record], targets: Targets, place: str = ".") -> list[Record]:
+    """Those of the innermost build directory that holds the directory `place`; if none does, those of all below it."""
+    place = os.path.realpath(place)
+    builds = {build: os.path.realpath(build) for build in {build_of(one, targets) for one in records}}
+    holding = [real for real in builds.values() if _holds(real, place)]
+    innermost = max(holding, key=len, default="")
+    chosen = {build for build, real in builds.items() if (real == innermost if holding else _holds(place, real))}
+    return [one for one in records if build_of(one, targets) in chosen]
+
+
+def build_of(record: Record, targets: Targets) -> str:
+    """The build directory of a compile; where no build tool left a trace, the directory that the compile ran in, or
+    the object's."""
+    above = os.path.dirname(record.object)
+    return targets.build(record.object) or (record.directory if _holds(record.directory, above) else above)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Some names in quotes, and how many more there are."""
+    quoted = [f"'{name}'" for name in names]
+    more = len(quoted) - _MOST_NAMES
+    return ", ".join(quoted) if more <= 0 else f"{', '.join(quoted[:_MOST_NAMES])} and {more} more"
+
+
+def _holds(directory: str, path: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+_MOST_CAUSES = 20
+
+
+def build_json(records: Sequence[Record], settings: Config) -> dict[str, object]:
+    """The document that `--json` prints: compiles by outcome, and causes, those with the most units first."""
+    ends = [one.outcome for one in records]
+    causes = build.causes(build.of_history(records))
+    return {
+        "compiles": {end: ends.count(end) for end in OUTCOMES},
+        "causes": [one.as_json() for one in causes],
+        "hint": basedir_hint(records, settings),
+    }
+
+
+def describe_build(records: Sequence[Record], what: str, settings: Config) -> list[str]:
+    """The same in lines. `what`: "target 'kernels'"."""
+    causes = build.summarized(build.causes(build.of_history(records)))
+    counts = counted([one.outcome for one in records])
+    lines = [f"last compiles of {plural(len(records), 'object')} of {what}: {counts}"]
+    for one in causes[:_MOST_CAUSES]:
+        units, objects = plural(one.units, "unit"), plural(len(one.objects), "object")
+        lines.append(f"  {one.name}: {units} of {objects}, such as '{one.objects[0]}'")
+    if len(causes) > _MOST_CAUSES:
+        lines.append(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json lists all")
+    note = basedir_hint(records, settings)
+    return [*lines, f"  note: {note}"] if note else lines
+
+
+def basedir_hint(records: Iterable[Record], settings: Config) -> str:
+    """Advises to set HIPCACHE_BASEDIR if checkouts could share; else empty."""
+    found = None if settings.basedir else build.elsewhere(records)
+    return (
+        f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "
+        "HIPCACHE_BASEDIR to the directory of each"
+        if found
+        else ""
+    )

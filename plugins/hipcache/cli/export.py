@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import zlib
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from hipcache import config
-from hipcache.cli import Session, carrying, compilation_database, used
+from hipcache import config, features
+from hipcache.cache import entries as passes
+from hipcache.cache import exchange, references
+from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
+from hipcache.disk.compression import inflate
+from hipcache.disk.hashing import blake3
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
+from hipcache.store.archive import ArchiveEntry
+from hipcache.store.layout import (
+    ACTIONS,
+    BLOBS,
+    STATISTICS,
+    USE_STEP,
+    DamagedEntry,
+    action_name,
+    blob_name,
+    charge,
+    is_sealed,
+    pack_action,
+    unpack_action,
+)
 from hipcache.store.local import LocalStore, open_store
+from hipcache.store.seal import NO_SEAL
 
 SUMMARY = "write the store's entries to one file, to import elsewhere"
 
@@ -32,25 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     store = open_store(settings, read_only=True)
-    only = _used_by(options.used_by, store, str(settings.basedir or ""), session) if options.used_by else None
-    with ProgressLine(session.err, "entries written") as progress:
-        count = archive.write(options.file, carrying.entries(store, _since(options.since), progress.at, only))
+    only = _used_by(options.used_by, store, str(settings.basedir or ""), console) if options.used_by else None
+    with ProgressLine(console.err, "entries written") as progress:
+        count = archive.write(options.file, entries(store, _since(options.since), progress.at, only))
     size = human_size(options.file.stat().st_size)
-    print(f"{plural(count, 'entry')}, {size}, in '{options.file}'", file=session.out)
+    print(f"{plural(count, 'entry')}, {size}, in '{options.file}'", file=console.out)
     return 0
 
 
-def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> used.Names:
+def _used_by(path: Path, store: LocalStore, basedir: str, console: Console) -> used.Names:
     """Raises HipcacheError."""
-    build = used.Build.at(path, compilation_database.objects(path, session.environ))
-    with ProgressLine(session.err, "entries looked at") as progress:
+    build = used.Build.at(path, compilation_database.objects(path, console.environ))
+    with ProgressLine(console.err, "entries looked at") as progress:
         names, unknown = used.by(build, store, basedir, progress.at)
     if unknown:
         count = plural(len(unknown), "object")
-        print(f"{count} of '{path}' left out: not known to the store, such as '{unknown[0]}'", file=session.err)
+        print(f"{count} of '{path}' left out: not known to the store, such as '{unknown[0]}'", file=console.err)
     return names
 
 
@@ -61,3 +84,144 @@ def _since(mark: Path | None) -> int | None:
     except OSError as error:
         hint = "write it before the build: 'hipcache stats --json > MARK'"
         raise HipcacheError(f"cannot read '{mark}': {error.strerror}", hint) from error
+
+
+Progress = Callable[[int], object]
+NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
+NANO = 10**9
+
+
+def entries(
+    store: LocalStore, since: int | None, progress: Progress, only: Container[str] | None = None
+) -> Iterator[ArchiveEntry]:
+    """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
+    epoch) and the contents that those records name; of them those whose names below `v2/` are in `only`, if it is
+    given. Damaged ones are left out. `progress` is given the number so far. Raises OSError."""
+    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    times = {tree: dict(_listed(store, tree, only)) for tree in (BLOBS, ACTIONS)}
+    used = {
+        tree: {name: time for name, time in found.items() if since is None or time >= since - USE_STEP * NANO}
+        for tree, found in times.items()
+    }
+    # Record by record: their payloads are small, and read a second time rather than held.
+    going = {name: used[ACTIONS][name] for name in sorted(used[ACTIONS]) if _record(reader, name)}
+    needed = dict(used[BLOBS])
+    if since is not None:
+        for name, time in going.items():
+            for digest in _needs(reader.get_record(name) or b""):
+                if only is None or blob_name(digest) in only:
+                    needed[digest] = max(time, needed.get(digest, 0))
+    number = 0
+    for digest in sorted(needed):
+        content = reader.get_blob(digest) if (reader.blob_size(digest) or 0) <= archive.MOST_CONTENT else None
+        if content is not None:
+            number += 1
+            progress(number)
+            yield ArchiveEntry(BLOBS, digest, needed[digest] // NANO, content)
+    for name, time in going.items():
+        payload = reader.get_record(name)
+        if payload is not None:
+            number += 1
+            progress(number)
+            yield ArchiveEntry(ACTIONS, name, time // NANO, pack_action(name, payload, store.seal))
+
+
+def _listed(store: LocalStore, tree: str, only: Container[str] | None) -> Iterator[tuple[str, int]]:
+    for digest, last in store.names(tree).items():
+        if only is None or f"{tree}/{digest}" in only:
+            yield digest, last
+
+
+def _record(reader: LocalStore, name: str) -> bool:
+    """Does it travel?"""
+    payload = reader.get_record(name)
+    return payload is not None and len(payload) < archive.MOST_RECORD and not _is_answer(payload)
+
+
+def _is_answer(payload: bytes) -> bool:
+    """Could the engine take it for something that a tool has answered? Whatever unpacks is one: a record can be made
+    that looks like another kind, too."""
+    with suppress(zlib.error):
+        inflate(payload)
+        return True
+    return payload[:1] == b"x"
+
+
+def _needs(payload: bytes) -> list[str]:
+    with suppress(ValueError):
+        if references.kind_of(payload) == references.PASS:
+            return [digest for entry in references.entries(payload) for digest in references.blobs_of(entry)]
+        for travelling in features.modules("RECORDS"):
+            if named := travelling.outputs(payload):
+                return list(named)
+        return references.blobs(payload)
+    return []
+
+
+def merge(store: LocalStore, path: Path, progress: Progress) -> Counter[str]:
+    """Put the entries of an archive into `store`; how many of them were NEW, THERE, LEFT and DAMAGED. All that was put
+    by the time of an error stays, whole. Raises HipcacheError, OSError."""
+    if store.read_only:
+        raise HipcacheError(f"cannot import into '{store.root}': the store is read-only", "unset HIPCACHE_READONLY")
+    # The native launcher counts only where it is.
+    store.confined.make((STATISTICS,))
+    ends: Counter[str] = Counter()
+    size = 0
+    for number, entry in enumerate(archive.read(path), 1):
+        size += charge(entry.name, len(entry.content))
+        if 0 < store.max_bytes < size:
+            raise HipcacheError(
+                f"'{path}' is larger than the store's limit of {store.max_bytes} bytes",
+                "raise HIPCACHE_MAX_SIZE, or export less ('hipcache export --since')",
+            )
+        ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1
+        progress(number)
+    return ends
+
+
+def _put_blob(store: LocalStore, entry: ArchiveEntry) -> str:
+    if blake3(entry.content).hexdigest() != entry.name:
+        return DAMAGED
+    if store.blob_size(entry.name) == len(entry.content):
+        return THERE
+    store.put_blob(entry.content)
+    _date(store, blob_name(entry.name), entry.used)
+    return NEW
+
+
+def _is_of_others(entry: ArchiveEntry) -> bool:
+    """Is it sealed with another secret, or with none? Here it would not count."""
+    with suppress(DamagedEntry):
+        unpack_action(entry.name, entry.content, NO_SEAL)
+        return True
+    return is_sealed(entry.content)
+
+
+def _put_record(store: LocalStore, entry: ArchiveEntry) -> str:
+    try:
+        payload = unpack_action(entry.name, entry.content, store.seal)
+    except DamagedEntry:
+        return LEFT if _is_of_others(entry) else DAMAGED
+    if _is_answer(payload):
+        return LEFT
+    old = store.get_record(entry.name)
+    if old is not None:
+        if not exchange.is_pass(payload):
+            return THERE
+        mine = passes.unpack(old)
+        both = exchange.merged(mine, exchange.passes(payload))
+        if both == mine:
+            return THERE
+        payload = passes.pack(both)
+    store.put_record(entry.name, payload)
+    if old is None:
+        _date(store, action_name(entry.name), entry.used)
+    return NEW
+
+
+def _date(store: LocalStore, name: str, used: int) -> None:
+    """Give the entry its last use in the other store, so that what is used least leaves first; never one in the
+    future."""
+    with suppress(OSError):
+        now = store.confined.status(name).st_mtime_ns
+        store.confined.touch(name, min(now, used * NANO))

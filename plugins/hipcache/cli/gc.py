@@ -1,21 +1,27 @@
 """`hipcache gc`: reduce the store to a size, least recently used entries first, or remove entries that were long unused
-or that a build does not use."""
+or that a build does not use.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, compilation_database, namespaces, used
+from hipcache.cache import references
+from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import ConfigError, HipcacheError
-from hipcache.report import notices
+from hipcache.patterns import pattern
+from hipcache.report import conditions
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
+from hipcache.store.layout import ACTIONS, HEADER_BYTES, DamagedEntry, action_name, blob_name, unpack_action
 from hipcache.store.local import LocalStore, is_there, open_to_write
+from hipcache.store.seal import Seal
 
 SUMMARY = "remove the least recently used entries"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -46,19 +52,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="remove nothing; show how much would be freed")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
-    store = open_to_remove(settings, session)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
+    store = open_to_remove(settings, console)
     if store is None:
         return 0
     path = options.not_used_by
-    build = used.Build.at(path, compilation_database.objects(path, session.environ)) if path else None
+    build = used.Build.at(path, compilation_database.objects(path, console.environ)) if path else None
     basedir = str(settings.basedir or "")
     if build and options.namespace:
         raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")
     with (
-        ProgressLine(session.err, "entries looked at") as looked,
-        ProgressLine(session.err, "entries removed") as removed,
+        ProgressLine(console.err, "entries looked at") as looked,
+        ProgressLine(console.err, "entries removed") as removed,
     ):
         keeping: Callable[[], Container[str]] | None = None
         eviction = None
@@ -66,7 +72,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             keeping = partial(used.all_by, build, store, basedir, looked.at)
         elif options.namespace:
             evicted = seal.read(settings.key).within(options.namespace)
-            eviction = namespaces.Eviction(store, evicted, looked.at)
+            eviction = Eviction(store, evicted, looked.at)
             keeping = eviction.kept
         freed = store.collect(
             options.max_size,
@@ -77,22 +83,22 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     if eviction and not eviction.records:
         known = f"; the namespace that is set is '{settings.namespace}'" if settings.namespace else ""
-        print(f"no results have the namespace '{options.namespace}'{known}", file=session.out)
+        print(f"no results have the namespace '{options.namespace}'{known}", file=console.out)
     left = store.size(beside=True)
     going = f"{human_size(freed)} in {plural(removed.number, 'entry')} would be freed"
     done = going if options.dry_run else f"freed {human_size(freed)}"
     entries = f"{human_size(left.bytes)} in {plural(left.entries, 'entry')}" if left.entries else "no entries"
-    print(f"{done}; the store holds {entries}", file=session.out)
+    print(f"{done}; the store holds {entries}", file=console.out)
     return 0
 
 
-def open_to_remove(settings: config.Config, session: Session) -> LocalStore | None:
+def open_to_remove(settings: config.Config, console: Console) -> LocalStore | None:
     """The store, whose statistics then count what is removed; None, and a message, if there is none yet."""
     if not is_there(settings):
-        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
+        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=console.out)
         return None
     store = open_to_write(settings)
-    notices.follow_upkeep(settings, store)
+    conditions.follow_upkeep(settings, store)
     return store
 
 
@@ -123,3 +129,61 @@ def _age(text: str) -> int:
     if int(number) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' would remove everything; that is 'hipcache clear'")
     return int(number) * _SECONDS[unit]
+
+
+_MOST = 1 << 28
+_DIGEST = pattern(rb"[0-9a-f]{64}")
+
+
+class AllBut:
+    """Names of entries below `v2/`: all but these."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self._names
+
+
+class Eviction:
+    """Which entries are of no other namespace (--namespace): those of records with a seal. `progress` is given the
+    number of records that were read; `records`: how many have that seal, once `kept` was called."""
+
+    def __init__(self, store: LocalStore, seal: Seal, progress: Callable[[int], object]) -> None:
+        self._store, self._seal, self._progress = store, seal, progress
+        self.records = 0
+
+    def kept(self) -> AllBut:
+        """All entries but these records, and the contents that no other record names. The history and what is known of
+        tools belong to no namespace."""
+        gone: set[str] = set()
+        mine: set[str] = set()
+        others: set[str] = set()
+        for number, (name, content) in enumerate(_records(self._store), 1):
+            self._progress(number)
+            try:
+                payload = unpack_action(name, content, self._seal)
+            except DamagedEntry:  # of another namespace, or without one
+                others.update(_named(content[HEADER_BYTES:]))
+            else:
+                gone.add(action_name(name))
+                mine.update(_named(payload))
+        self.records = len(gone)
+        # Packs with such a record leave whole: what others have in them is a miss for these.
+        gone |= {pack for pack, _, entries in self._store.packs() if not gone.isdisjoint(entries)}
+        return AllBut(gone | set(map(blob_name, mine - others)))
+
+
+def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
+    for name in store.names(ACTIONS):
+        record = store.get_raw(name)
+        if record is not None:
+            yield name, record
+
+
+def _named(payload: bytes) -> set[str]:
+    """The contents that a record names, and perhaps other digests."""
+    with suppress(ValueError):
+        direct = references.direct_record(payload)
+        return {*direct.lists, *(digest for _, digest in direct.outputs), *(digest for _, digest in direct.uses)}
+    return {found.decode("ascii") for found in _DIGEST.findall(payload)}

@@ -8,7 +8,7 @@ import shlex
 from contextlib import suppress
 
 from hipcache import config
-from hipcache.cli import Session
+from hipcache.cli import Console
 from hipcache.cli.explain import recorded
 from hipcache.cli.screen import plural
 from hipcache.errors import HipcacheError
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, with full digests and all paths")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     record = recorded(settings, options.object, "inspect")
     units = [unit for unit in record.units if options.unit in (None, unit.name)]
     if not units:
@@ -39,10 +39,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
     store = LocalStore(settings.dir, max_bytes=0, read_only=True)
     reads = {unit.name: _reads(store, unit) for unit in units}
     if options.json:
-        print(json.dumps(_as_json(record, units, reads), indent=2), file=session.out)
+        print(json.dumps(_as_json(record, units, reads), indent=2), file=console.out)
         return 0
     for line in _lines(record, units, reads):
-        print(line, file=session.out)
+        print(line, file=console.out)
     return 0
 
 

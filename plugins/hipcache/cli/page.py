@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import pairwise
 
-from hipcache.cli import arches, builds_chart, store_chart
-from hipcache.cli.screen import human_size, human_time, percent, plural
-from hipcache.report import build, drawing, logged
-from hipcache.report.builds import RecordedBuild
-from hipcache.report.outcome import HIT
+from hipcache.cli.screen import asked_units, human_size, human_time, percent, plural
+from hipcache.report import build, stats_log
+from hipcache.report.build import RecordedBuild, lanes
+from hipcache.report.outcome import HIT, MISS, PARTIAL, WORDS, counted
+from hipcache.report.statistics import Tally
 from hipcache.report.stats_log import Compile
 from hipcache.report.store_history import Point
-from hipcache.report.sums import Tally
 from hipcache.report.targets import by_place
 from hipcache.values import dataclass
 
@@ -77,7 +78,7 @@ class Told:
 
 
 def page(told: Told) -> str:
-    numbers = logged.together(told.compiles)
+    numbers = stats_log.together(told.compiles)
     hits, units = numbers.unit_hits
     ends = numbers.compiles
     timed = any(one.seconds for one in told.compiles)
@@ -97,15 +98,15 @@ def page(told: Told) -> str:
         "</dl>",
         _section(
             "Timeline of the last build",
-            f'<div class="wide">{drawing.timeline(build.last_build(told.compiles))}</div>{_KEY}' if timed else "",
+            f'<div class="wide">{timeline(build.last_build(told.compiles))}</div>{_KEY}' if timed else "",
         ),
-        _section("Builds", builds_chart.chart(told.builds) + _builds(told.builds)),
+        _section("Builds", builds_chart(told.builds) + _builds(told.builds)),
         _section("By architecture", _architectures(numbers.units)),
         _section("Why units missed", _causes(build.summarized(build.causes(told.compiles)))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),
         _section("Slowest misses", _slowest(told.compiles)),
         _section("Passed through to the compiler", _table(("reason", "compiles"), numbers.passed_through.items())),
-        _section("Store, over time", store_chart.chart(told.over_time)),
+        _section("Store, over time", store_chart(told.over_time)),
         _section("Store, by last use", _used(told.used)),
         "</main>",
     ]
@@ -146,13 +147,13 @@ def _folded(rest: Sequence[str], show: Callable[[Sequence[str]], str]) -> str:
 
 
 def _builds(builds: Sequence[RecordedBuild]) -> str:
-    return _table(builds_chart.HEAD, builds_chart.rows(builds), marked=True)
+    return _table(BUILD_HEAD, build_rows(builds), marked=True)
 
 
 def _architectures(units: Mapping[str, Tally]) -> str:
     rows = []
-    for name, tally in arches.units(units):
-        share = f"{drawing.bar(tally.hits, tally.misses)} {percent(tally.hits, tally.hits + tally.misses)}"
+    for name, tally in asked_units(units):
+        share = f"{bar(tally.hits, tally.misses)} {percent(tally.hits, tally.hits + tally.misses)}"
         rows.append((escape(name), tally.hits, tally.misses, share))
     return _table(("architecture", "hits", "misses", "hit rate"), rows, marked=True)
 
@@ -166,7 +167,7 @@ def _groups(groups: Iterable[build.Group]) -> str:
             one.some,
             one.compiled,
             one.left,
-            drawing.bar(one.served, one.some + one.compiled),
+            bar(one.served, one.some + one.compiled),
             human_time(one.seconds) if one.seconds else "",
         )
         for one in groups
@@ -197,7 +198,7 @@ def _slowest(compiles: Sequence[Compile]) -> str:
 def _used(used: Sequence[tuple[int, int]]) -> str:
     whole = sum(size for _, size in used)
     rows = [
-        ("today" if days == 0 else f"{plural(days, 'day')} ago", human_size(size), drawing.bar(size, whole - size))
+        ("today" if days == 0 else f"{plural(days, 'day')} ago", human_size(size), bar(size, whole - size))
         for days, size in used
     ]
     return _table(("last used", "size", "share"), rows, marked=True)
@@ -209,3 +210,262 @@ def _when(compiles: Sequence[Compile]) -> str:
     begin = min(one.began for one in compiles)
     span = max(one.began + one.seconds for one in compiles) - begin
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(begin))}, {human_time(span)}; "
+
+
+_LEFT, _RIGHT = 84, 8
+_TOP, _SIZE, _GAP, _COMPILES, _BOTTOM = 12, 150, 26, 90, 24
+_BARS, _TICKS, _ROWS = 60, 5, 12
+_DAY = 24 * 3600
+_COMPILES_KEY = (
+    '<p class="dim">Below, the compiles: <i class="key hit"></i>hit'
+    '<i class="key partial"></i>partial hit<i class="key miss"></i>miss</p>'
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """From one point to the next: it ended at `seconds`."""
+
+    seconds: int
+    hits: int
+    partial: int
+    misses: int
+    evicted: int
+    evicted_bytes: int
+
+
+def changes(points: Sequence[Point]) -> Iterator[Change]:
+    """The differences between points. After a reset of the counts (`stats --zero`) a difference begins at zero."""
+    for before, now in pairwise(points):
+        counts = [(one.hits, one.partial, one.misses, one.evicted, one.evicted_bytes) for one in (before, now)]
+        zeroed = any(new < old for old, new in zip(*counts, strict=True))
+        yield Change(now.seconds, *(new if zeroed else new - old for old, new in zip(*counts, strict=True)))
+
+
+def store_chart(points: Sequence[Point]) -> str:
+    """Nothing for a store that has one moment only."""
+    if not points or points[0].seconds >= points[-1].seconds:
+        return ""
+    first, last = points[0].seconds, points[-1].seconds
+    scale = (_WIDTH - _LEFT - _RIGHT) / (last - first)
+
+    def x(seconds: float) -> float:
+        return _LEFT + (seconds - first) * scale
+
+    steps = list(changes(points))
+    height = _TOP + _SIZE + _GAP + _COMPILES + _BOTTOM
+    told = f"The store from {_moment(first, _DAY)} to {_moment(last, _DAY)}: {human_size(points[-1].bytes)} at the end"
+    drawn = "".join((*_days(first, last, x, height), *_held(points, steps, x), *_compiles(steps, first, last, x)))
+    return (
+        f'<div class="wide"><svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'aria-label="{escape(told)}">{drawn}</svg></div>{_legend(drawn)}{_store_table(points, steps)}'
+    )
+
+
+def _legend(drawn: str) -> str:
+    """The legend of what is drawn."""
+    red = ", ".join(
+        text for kind, text in (("limit", "size limit (dashed)"), ("evicted", "evictions")) if f'"{kind}"' in drawn
+    )
+    held = '<i class="key held"></i>held' + (f'<i class="key miss"></i>{red}' if red else "")
+    return f'<p class="dim">{held}</p>{_COMPILES_KEY if "<rect " in drawn else ""}'
+
+
+def _days(first: int, last: int, x: Callable[[float], float], height: int) -> Iterator[str]:
+    for number in range(_TICKS + 1):
+        seconds = first + (last - first) * number / _TICKS
+        anchor = "start" if number == 0 else "end" if number == _TICKS else "middle"
+        yield f'<path class="grid" d="M{x(seconds):.1f} {_TOP}V{height - _BOTTOM + 4}"/>'
+        label = _moment(seconds, last - first)
+        yield f'<text x="{x(seconds):.1f}" y="{height - 6}" text-anchor="{anchor}">{label}</text>'
+
+
+def _held(points: Sequence[Point], steps: Sequence[Change], x: Callable[[float], float]) -> Iterator[str]:
+    """A limit that the store is far from would press it flat: that one is not drawn."""
+    most = max(point.bytes for point in points) or 1
+    limits = [point.limit for point in points]
+    if limits[-1] and max(limits) < 5 * most:
+        most = max(most, *limits)
+    base = _TOP + _SIZE
+
+    def y(size: int) -> float:
+        return base - _SIZE * size / most
+
+    yield from _scale(base, _SIZE, human_size(most))
+    line = "L".join(f"{x(point.seconds):.1f} {y(point.bytes):.1f}" for point in points)
+    yield f'<path class="held" d="M{x(points[0].seconds):.1f} {base}L{line}L{x(points[-1].seconds):.1f} {base}z"/>'
+    if limits[-1] and limits[-1] <= most:
+        yield f'<path class="limit" d="M{_LEFT} {y(limits[-1]):.1f}H{_WIDTH - _RIGHT}"/>'
+    for one in steps:
+        if one.evicted:
+            title = f"{one.evicted} entries evicted, {human_size(one.evicted_bytes)}, by {_moment(one.seconds, 0)}"
+            yield f'<path class="evicted" d="M{x(one.seconds):.1f} {base}l-5 9h10z"><title>{title}</title></path>'
+
+
+def _compiles(steps: Sequence[Change], first: int, last: int, x: Callable[[float], float]) -> Iterator[str]:
+    base, bars = _TOP + _SIZE + _GAP + _COMPILES, [[0, 0, 0] for _ in range(_BARS)]
+    for one in steps:
+        bar = bars[min(_BARS - 1, (one.seconds - first) * _BARS // (last - first))]
+        for number, count in enumerate((one.hits, one.partial, one.misses)):
+            bar[number] += count
+    most = max(map(sum, bars)) or 1
+    yield from _scale(base, _COMPILES, f"{most} compiles" if most > 1 else "1 compile")
+    width = (x(last) - x(first)) / _BARS
+    for number, bar in enumerate(bars):
+        top = float(base)
+        title = f"hits: {bar[0]}, partial hits: {bar[1]}, misses: {bar[2]}"
+        for kind, count in zip(("hit", "partial", "miss"), bar, strict=True):
+            tall = _COMPILES * count / most
+            top -= tall
+            if count:
+                at = f'x="{x(first) + number * width + 0.5:.1f}" y="{top:.1f}" width="{width - 1:.1f}"'
+                yield f'<rect class="{kind}" {at} height="{tall:.1f}"><title>{title}</title></rect>'
+
+
+def _scale(base: int, tall: int, most: str) -> Iterator[str]:
+    yield f'<path class="grid" d="M{_LEFT} {base}H{_WIDTH - _RIGHT}M{_LEFT} {base - tall}H{_WIDTH - _RIGHT}"/>'
+    yield f'<text x="{_LEFT - 6}" y="{base}" text-anchor="end">0</text>'
+    yield f'<text x="{_LEFT - 6}" y="{base - tall + 10}" text-anchor="end">{most}</text>'
+
+
+def _store_table(points: Sequence[Point], steps: Sequence[Change]) -> str:
+    heads = ("counted", "holds", "entries", "hits", "partial hits", "misses", "evicted")
+    rows = []
+    for point, one in list(zip(points[1:], steps, strict=True))[: -_ROWS - 1 : -1]:
+        cells = (human_size(point.bytes), point.entries, one.hits, one.partial, one.misses, one.evicted)
+        shown = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{_moment(point.seconds, 0)}</th>{shown}</tr>')
+    head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
+    title = f"the last {len(rows)} times that it was counted" if len(rows) > 1 else "the figures"
+    table = f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    return f"<details><summary>{title}</summary>{table}</details>"
+
+
+def _moment(seconds: float, span: float) -> str:
+    """A moment on an axis that spans so many seconds; 0: as exact as need be."""
+    form = "%Y-%m-%d" if span > 10 * _DAY else "%m-%d %H:%M" if span > _DAY else "%H:%M" if span else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(seconds))
+
+
+_TALL, _MOST = 120, 60
+_CACHEABLE = (HIT, PARTIAL, MISS)
+
+
+def builds_chart(builds: Sequence[RecordedBuild]) -> str:
+    """Of each build the shares of hits, partial hits and misses, from left to right; nothing without two of them."""
+    shown = [one for one in builds if _cacheable(one)][-_MOST:]
+    if len(shown) < 2:
+        return ""
+    step, parts = _WIDTH / len(shown), []
+    for number, one in enumerate(shown):
+        top, total = float(_TALL), _cacheable(one)
+        title = f"{_end(one)} {one.label or one.command}: {percent(one.hits, total)} of {plural(total, 'compile')}"
+        for end in _CACHEABLE:
+            tall = _TALL * one.compiles.get(end, 0) / total
+            top -= tall
+            at = f'x="{number * step + 1:.1f}" y="{top:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"'
+            parts.append(f'<rect class="{end}" {at}><title>{escape(title)}</title></rect>' if tall else "")
+    told = f"The share of hits, partial hits and misses in the last {len(shown)} builds"
+    return (
+        f'<div class="wide"><svg class="timeline" viewBox="0 0 {_WIDTH} {_TALL}" role="img" aria-label="{told}">'
+        + "".join(parts)
+        + "</svg></div>"
+    )
+
+
+def build_rows(builds: Sequence[RecordedBuild]) -> list[tuple[str, ...]]:
+    """The cells of each build in HTML, the newest first."""
+    return [
+        (
+            f"<details><summary>{escape(f'{_end(one)} {one.label}')}</summary>{_build_details(one)}</details>",
+            str(sum(one.compiles.values())),
+            percent(one.hits, _cacheable(one)),
+            human_time(one.seconds),
+            human_time(one.saved),
+        )
+        for one in reversed(builds)
+    ]
+
+
+BUILD_HEAD = ("build", "compiles", "hit rate", "took", "compile time saved")
+
+
+def _build_details(build: RecordedBuild) -> str:
+    units = asked_units({name: Tally(hits, misses) for name, (hits, misses) in build.units.items()})
+    lines = [f"<code>{escape(build.command)}</code>"]
+    lines += [f"{escape(name)}: {tally.hits} of {tally.hits + tally.misses} from the cache" for name, tally in units]
+    lines += [f"missed: {escape(str(name))}: {plural(int(count), 'unit')}" for name, count in build.causes]
+    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
+
+
+def _cacheable(build: RecordedBuild) -> int:
+    return sum(build.compiles.get(end, 0) for end in _CACHEABLE)
+
+
+def _end(build: RecordedBuild) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(build.when))
+
+
+_WIDTH, _LANE, _MARGIN = 1000, 18, 24
+_LABEL = 80  # of the axis, the longest
+# So many compiles have a text of their own for who points at them; more are drawn as one path for each outcome.
+_EACH = 400
+_MOST_LANES = 32
+_STEPS = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60),
+    *(120, 300, 600, 1800, 3600, 21600, 86400),
+)
+_CLASSES = {HIT: "hit", PARTIAL: "partial", MISS: "miss"}
+
+
+def bar(hits: int, misses: int) -> str:
+    """The share of hits of both. The figures stand beside it as text."""
+    share = 100 * hits / (hits + misses) if hits + misses else 0
+    return (
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="miss" width="100" height="10"/>'
+        f'<rect class="hit" width="{share:.1f}" height="10"/></svg>'
+    )
+
+
+def timeline(compiles: Sequence[Compile]) -> str:
+    """A bar for each compile, from left to right as time went on; those that ran at once below each other."""
+    placed = lanes(compiles)
+    begin = min((one.began for _, one in placed), default=0.0)
+    span = max((one.began + one.seconds for _, one in placed), default=0.0) - begin or 1.0
+    rows = min(_MOST_LANES, max((lane for lane, _ in placed), default=0) + 1)
+    height = rows * _LANE + _MARGIN
+    scale = _WIDTH / span
+    parts = [*_seconds_axis(span, scale, height)]
+    paths: dict[str, list[str]] = {}
+    # The shortest are wider than they took, to be seen at all: those that took time are drawn over hits.
+    for lane, one in sorted(placed, key=lambda pair: pair[1].outcome != HIT):
+        x, width = (one.began - begin) * scale, max(0.6, one.seconds * scale - 0.1)
+        y = lane % _MOST_LANES * _LANE
+        kind = _CLASSES.get(one.outcome, "left")
+        if len(placed) <= _EACH:
+            told = f"{os.path.basename(one.object) or '(not known)'}: {WORDS[one.outcome][0]}, {one.seconds:.3g} s"
+            parts.append(
+                f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_LANE - 2}">'
+                f"<title>{escape(told)}</title></rect>"
+            )
+        else:
+            paths.setdefault(kind, []).append(f"M{x:.1f} {y}h{width:.1f}v{_LANE - 2}h-{width:.1f}z")
+    parts += [f'<path class="{kind}" d="{"".join(drawn)}"/>' for kind, drawn in paths.items()]
+    told = f"Timeline of {len(placed)} compiles in {span:.3g} s: {counted([one.outcome for _, one in placed])}"
+    return (
+        f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(told)}">'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
+def _seconds_axis(span: float, scale: float, height: int) -> list[str]:
+    step = next((one for one in _STEPS if span / one <= 10), span / 10)
+    parts = []
+    for number in range(int(span / step) + 1):
+        x = number * step * scale
+        anchor = "start" if number == 0 else "end" if x > _WIDTH - _LABEL / 2 else "middle"
+        parts.append(f'<path class="grid" d="M{x:.1f} 0V{height - _MARGIN + 4}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{number * step:.6g} s</text>')
+    return parts

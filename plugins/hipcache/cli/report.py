@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from hipcache import config
-from hipcache.cli import Session, page
+from hipcache.cli import Console, page
 from hipcache.cli.screen import plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import build, builds, stats_log, store_history
+from hipcache.report import build, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets
 from hipcache.store.local import open_store
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     if not (options.html or options.chrome_trace or options.open):
         raise HipcacheError("'hipcache report' has nothing to write", "name a file: --html report.html; or use --open")
     if options.open and not options.html:
@@ -56,14 +56,14 @@ def run(options: argparse.Namespace, session: Session) -> int:
     targets, count = Targets(), plural(len(compiles), "compile")
     if options.html:
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
-        told = page.Told(source, compiles, targets.of, *_store(settings), builds.read(settings.dir))
+        told = page.Told(source, compiles, targets.of, *_store(settings), build.last_builds(settings.dir))
         write_whole(options.html, page.page(told).encode(errors="backslashreplace"))
-        print(f"report of {count}: '{options.html}'", file=session.out)
+        print(f"report of {count}: '{options.html}'", file=console.out)
         if options.open and not webbrowser.open(options.html.absolute().as_uri()):
             raise HipcacheError("no browser could be started", f"open '{options.html}' in one")
     if options.chrome_trace:
         write_whole(options.chrome_trace, json.dumps(build.chrome_trace(compiles, targets.of)).encode())
-        print(f"timeline of {count}: '{options.chrome_trace}'", file=session.out)
+        print(f"timeline of {count}: '{options.chrome_trace}'", file=console.out)
     return 0
 
 

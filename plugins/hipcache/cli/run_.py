@@ -5,26 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TextIO
 
 from hipcache import config, processes
-from hipcache.cli import Session, arches, page
-from hipcache.cli.live import Line
-from hipcache.cli.screen import Screen, human_time, percent, plural
+from hipcache.cli import Console, page
+from hipcache.cli.screen import Screen, asked_units, human_time, percent, plural
 from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError
 from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
-from hipcache.report import build, builds, logged, stats_log
-from hipcache.report.advice import ADVICE
+from hipcache.report import build, stats_log
 from hipcache.report.outcome import HIT, counted
+from hipcache.report.reasons import ADVICE
+from hipcache.report.statistics import Statistics
 from hipcache.report.stats_log import Compile
-from hipcache.report.sums import Statistics
 from hipcache.report.targets import Targets
 
 SUMMARY = "run a build command; show its hits live, and a summary at the end"
@@ -46,32 +47,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     """The command's exit status; that of a shell where a signal ended it or it cannot be started."""
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise HipcacheError("'hipcache run' has no command to run", "write: hipcache run -- ninja")
-    settings = config.load(session.environ, strict=True)
+    settings = config.load(console.environ, strict=True)
     with TemporaryDirectory(prefix="hipcache-run-", ignore_cleanup_errors=True) as place:
         log = settings.stats_log or Path(place, "log")
         start, began = _size(log), time.monotonic()
-        environ = {**session.environ, "HIPCACHE_STATS_LOG": str(log.absolute())}
-        live = Line(session.err, session.environ) if not options.no_live else None
+        environ = {**console.environ, "HIPCACHE_STATS_LOG": str(log.absolute())}
+        live = Line(console.err, console.environ) if not options.no_live else None
         try:
             with _shown(log, start, live):
                 status = run_in_foreground(command, environ)
         except OSError as error:
             reason = f"cannot run '{command[0]}': {error.strerror}"
-            print(f"hipcache: {reason}\n  check its name and PATH", file=session.err)
+            print(f"hipcache: {reason}\n  check its name and PATH", file=console.err)
             return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
         took = time.monotonic() - began
         compiles = _read(log, start)
-    numbers = logged.together(compiles)
-    _show(numbers, compiles, took, Screen(session.err, session.environ))
+    numbers = stats_log.together(compiles)
+    _show(numbers, compiles, took, Screen(console.err, console.environ))
     if numbers.cacheable and not settings.readonly:
         causes = build.summarized(build.causes(compiles))
         named = " ".join(command), options.label
-        builds.record(settings.dir, settings.umask, builds.of(numbers, causes, time.time(), took, *named))
+        build.save(settings.dir, settings.umask, build.recorded(numbers, causes, time.time(), took, *named))
     if options.json:
         write_whole(options.json, json.dumps(_as_json(numbers, compiles, command, status, took), indent=2).encode())
     if options.report:
@@ -118,7 +119,7 @@ def _shown(log: Path, start: int, live: Line | None) -> Iterator[None]:
             new, at = stats_log.follow(log, at)
             compiles += new
             ends = counted([one.outcome for one in compiles]) or "no compile yet"
-            saved = human_time(logged.together(compiles).seconds_saved)
+            saved = human_time(stats_log.together(compiles).seconds_saved)
             live.show(f"hipcache: {ends}; {plural(_compilers(), 'compiler')} running; {saved} saved")
 
     thread = threading.Thread(target=follow, daemon=True)
@@ -143,7 +144,7 @@ def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen:
     ends = [one.outcome for one in compiles if one.outcome in numbers.compiles]
     rate = percent(numbers.compiles[HIT], numbers.cacheable)
     screen.line(f"  {counted(ends)}; hit rate {rate}")
-    parts = [f"{name} {tally.hits} of {tally.hits + tally.misses}" for name, tally in arches.units(numbers.units)]
+    parts = [f"{name} {tally.hits} of {tally.hits + tally.misses}" for name, tally in asked_units(numbers.units)]
     if parts:
         screen.line(f"  hits by architecture: {', '.join(parts)}")
     causes = build.summarized(build.causes(compiles))
@@ -173,3 +174,49 @@ def _as_json(
         "not_stored": dict(numbers.not_kept),
         "causes": [one.as_json() for one in build.causes(compiles)],
     }
+
+
+_LEAST_ROWS = 5
+
+
+class Line:
+    """A line at the bottom of a terminal on which another program writes, as apt's progress has it: the rows above it
+    are a scrolling region of their own (DECSTBM), so that what the program writes never meets it.
+
+    While it is entered, the last row of `out` is its own. `possible`: is `out` a terminal that can do that?
+    """
+
+    def __init__(self, out: TextIO, environ: Mapping[str, str]) -> None:
+        self._out = out
+        self._size = os.terminal_size((0, 0))
+        self.possible = out.isatty() and environ.get("TERM", "dumb") != "dumb" and self._now().lines >= _LEAST_ROWS
+
+    def __enter__(self) -> Line:
+        self._out.write("\n")  # a row for the line, if the cursor is in the last one
+        self._reserve()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        rows = self._size.lines
+        self._write(f"\x1b7\x1b[r\x1b[{rows};1H\x1b[K\x1b8")
+
+    def show(self, text: str) -> None:
+        if self._now() != self._size:
+            self._reserve()
+        told = text[: self._size.columns - 1]
+        self._write(f"\x1b7\x1b[{self._size.lines};1H\x1b[K\x1b[7m{told}\x1b[0m\x1b8")
+
+    def _reserve(self) -> None:
+        """Let all rows but the last one scroll, and the cursor stand in them."""
+        self._size = self._now()
+        self._write(f"\x1b7\x1b[1;{self._size.lines - 1}r\x1b8\x1b[1A")
+
+    def _now(self) -> os.terminal_size:
+        try:
+            return os.get_terminal_size(self._out.fileno())
+        except (OSError, ValueError):
+            return shutil.get_terminal_size((0, 0))
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

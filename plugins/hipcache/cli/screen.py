@@ -1,12 +1,16 @@
-"""The look of the output: colours on a terminal, tables, sizes and times for people."""
+"""The look of the output: colours on a terminal, tables, sizes, times and architectures for people."""
 
 from __future__ import annotations
 
+import argparse
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from hipcache.patterns import pattern
+from hipcache.report.outcome import HOST, LINK
+from hipcache.report.statistics import Tally
 
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _ESCAPE = pattern(r"\x1b\[\d+m")
@@ -111,3 +115,53 @@ class ProgressLine:
         if self._shown and time.monotonic() >= self._next:
             self._next = time.monotonic() + self._PAUSE
             print(f"\r{self._what}: {number}\x1b[K", end="", file=self._out, flush=True)
+
+
+_ARCH = pattern(r"gfx(?:(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])|(?P<family>[0-9]+)(?P<rest>-.*))$")
+
+
+def arch_order(arch: str) -> tuple[int, str, str]:
+    """A sort key. The last two digits of a name are hexadecimal (minor, stepping), those before them the
+    major version; a family (gfx9-generic, gfx10-3-generic) goes before its members."""
+    name, _, features = arch.partition(":")
+    match = _ARCH.fullmatch(name)
+    if not match:
+        return (-1, name, features)
+    if match["family"]:
+        return (int(match["family"]), match["rest"], features)
+    return (int(match["major"]), match["minor"] + match["step"], features)
+
+
+def asked_units(tallies: Mapping[str, Tally]) -> list[tuple[str, Tally]]:
+    """The units that were asked for: the architectures in their order, then the host and the link."""
+    asked = [(name, tally) for name, tally in tallies.items() if tally.hits or tally.misses]
+    return sorted(asked, key=lambda unit: (unit[0] in (HOST, LINK), unit[0] == LINK, arch_order(unit[0])))
+
+
+REMOTE_HEAD = ("fetched", "not there", "bytes", "time", "faults")
+
+
+def remote_rows(units: Mapping[str, Mapping[str, int]]) -> list[tuple[str, list[str]]]:
+    """Each unit that a remote was asked for, and the cells of REMOTE_HEAD."""
+    return [
+        (
+            name,
+            [
+                *(str(counts["hits"]), str(counts["misses"]), human_size(counts["bytes"])),
+                *(human_time(counts["milliseconds"] / 1000), str(counts["errors"])),
+            ],
+        )
+        for name, counts in sorted(units.items(), key=lambda unit: (unit[0].find("gfx"), arch_order(unit[0])))
+        if any(counts.values())
+    ]
+
+
+def parse_seconds(text: str) -> float:
+    """Raises ArgumentTypeError. Without an end (inf, nan) a wait has none."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds, such as 30")
+    return found

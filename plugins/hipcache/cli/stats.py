@@ -1,19 +1,39 @@
-"""`hipcache stats`: hits and misses, for each offload arch."""
+"""`hipcache stats`: hits and misses, for each offload arch, as text, Markdown or JSON; of one build (--since); and the
+bytes of the store by what they are for (--kinds)."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from hipcache import config, features
-from hipcache.cli import Session, markdown, stats_text
-from hipcache.cli.screen import Screen
-from hipcache.cli.store_kinds import kinds
+from hipcache.cli import Console
+from hipcache.cli.screen import (
+    REMOTE_HEAD,
+    Screen,
+    arch_order,
+    asked_units,
+    human_size,
+    human_time,
+    percent,
+    plural,
+    remote_rows,
+)
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import conditions, interval, logged, statistics
+from hipcache.patterns import pattern
+from hipcache.report import conditions, statistics, stats_log
+from hipcache.report.outcome import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, WORDS
+from hipcache.report.statistics import VERSION, Statistics, Tally
 from hipcache.store import StoreSize
-from hipcache.store.local import open_store
+from hipcache.store.layout import ACTIONS, BLOBS, charge, digests
+from hipcache.store.local import LocalStore, open_store
+from hipcache.store.packs import CODE, is_code
+from hipcache.values import asdict, replace
 
 # Of --stats-log: the file that the settings name.
 _SET = Path()
@@ -44,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zero", action="store_true", help="show the counts, then set them to zero")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     found = conditions.of_settings(settings)
     if options.stats_log and (options.since or options.zero):
         raise HipcacheError("--stats-log cannot be combined with --since or --zero", "give one of them alone")
@@ -53,30 +73,30 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError("--stats-log needs a FILE, because HIPCACHE_STATS_LOG is not set", "name the build's log")
     log = settings.stats_log if options.stats_log == _SET else options.stats_log
     if options.kinds:
-        stats_text.show_kinds(kinds(open_store(settings, read_only=True)), Screen(session.out, session.environ))
+        show_kinds(kinds(open_store(settings, read_only=True)), Screen(console.out, console.environ))
         return 0
-    numbers = logged.total(log) if log else statistics.read(settings.dir)
+    numbers = stats_log.total(log) if log else statistics.read(settings.dir)
     if options.since:
-        numbers = interval.since(numbers, options.since)
+        numbers = since(numbers, options.since)
     try:
         size = open_store(settings, read_only=True).size(beside=True)
     except StoreError:
         if not found:
             raise
         size = StoreSize(0, 0, settings.max_size)  # the conditions say why
-    hints = features.hints(session.environ)
+    hints = features.hints(console.environ)
     if options.json:
         listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
         beside = {"hints": {"bytes": sum(one.size().bytes for one in hints)}}
         more = {"namespace": settings.namespace, "conditions": listed, **beside}
-        print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=session.out)
+        print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=console.out)
     elif options.markdown:
-        print(markdown.page(numbers, size, settings.namespace), end="", file=session.out)
+        print(markdown(numbers, size, settings.namespace), end="", file=console.out)
         for one in found:
-            print(f"\n> {one.describe()}: {one.hint}", file=session.out)
+            print(f"\n> {one.describe()}: {one.hint}", file=console.out)
     else:
-        screen = Screen(session.out, session.environ)
-        stats_text.show(numbers, size, str(settings.dir), hints, screen)
+        screen = Screen(console.out, console.environ)
+        show(numbers, size, str(settings.dir), hints, screen)
         if settings.namespace:
             screen.line(f"namespace  {settings.namespace} (the figures are for all namespaces)")
         for one in found:
@@ -85,5 +105,320 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.zero:
         statistics.zero(settings.dir, umask=settings.umask)
         if not (options.json or options.markdown):
-            print("All counts are now zero.", file=session.out)
+            print("All counts are now zero.", file=console.out)
     return 0
+
+
+_OUTCOMES = {outcome: several for outcome, (_, several) in WORDS.items()}
+
+
+def show(numbers: Statistics, size: StoreSize, place: str, hints: Sequence[LocalStore], screen: Screen) -> None:
+    total = sum(numbers.compiles.values())
+    since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
+    if total == 0 and not numbers.checks and since:
+        screen.line(f"Nothing has been compiled{since}.")
+    elif total == 0 and not numbers.checks:
+        screen.line("Nothing has been compiled yet: run 'hipcache clang++ ...', or include(HipCache) in CMake.")
+    else:
+        hits, units = numbers.unit_hits
+        rows = [[f"compiles{since}", str(total), ""], ["cacheable", str(numbers.cacheable), ""]]
+        for outcome in (HIT, PARTIAL, MISS):
+            count = numbers.compiles[outcome]
+            rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, numbers.cacheable)])
+            if outcome == HIT:
+                rows.append(["    direct", str(numbers.direct), percent(numbers.direct, count)])
+        if units:
+            rows.append(["  unit hits", str(hits), percent(hits, units)])
+        left = {_OUTCOMES[outcome]: numbers.compiles[outcome] for outcome in (PASSED_THROUGH, FAILED)}
+        left["configure checks"] = sum(numbers.checks.values())
+        rows += [[what, str(count), ""] for what, count in left.items() if count]
+        screen.table(rows)
+        _show_units(numbers, screen)
+        _show_remote_units(numbers, screen)
+        left_out = {"passed through": numbers.passed_through, "compiled but not stored": numbers.not_kept}
+        for what, reasons in left_out.items():
+            # No compile by a compiler whose plan is not understood is cached.
+            named = {name: screen.paint("red", f"  {name}") if name == "plan" else f"  {name}" for name in reasons}
+            _table([f"{what}, by reason", ""], [[named[name], str(count)] for name, count in reasons.items()], screen)
+        screen.line()
+        _show_verified(numbers, screen)
+        _show_preambles(numbers, screen)
+        if numbers.lock_timeouts:
+            screen.line(f"lock timeouts  {numbers.lock_timeouts}")
+        _show_remote(numbers, screen)
+        _show_executions(numbers, screen)
+        if numbers.average_seconds:
+            shown = ", ".join(f"{_OUTCOMES[end]} {took:.3g} s" for end, took in numbers.average_seconds.items())
+            screen.line(f"average compile time  {shown}")
+        if numbers.evicted["entries"]:
+            freed = human_size(numbers.evicted["bytes"])
+            screen.line(f"evicted  {plural(numbers.evicted['entries'], 'entry')} ({freed})")
+        screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
+    limit = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
+    screen.line(f"store  {human_size(size.bytes)} {limit}{plural(size.entries, 'entry')}, in '{place}'")
+    for one in (store for store in hints if store.size().entries):
+        screen.line(f"precompiled headers, outside of it  {human_size(one.size().bytes)}, in '{one.root}'")
+
+
+def show_kinds(kinds: Kinds, screen: Screen) -> None:
+    ordered = sorted(kinds.archs, key=arch_order)
+    rows = [["the store, by kind", "on disk"], ["  objects and device code", human_size(kinds.code)]]
+    rows += [[f"    {arch}", human_size(kinds.archs[arch])] for arch in ordered]
+    rows += [["  records", human_size(kinds.records)], ["  other", human_size(kinds.other)]]
+    screen.table(rows)
+
+
+def _show_units(numbers: Statistics, screen: Screen) -> None:
+    rows = [_row(name, tally) for name, tally in asked_units(numbers.units)]
+    _table(["architecture", "hits", "misses", "hit %"], rows, screen)
+    jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
+    rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
+    _table(["device jobs", "hits", "misses", "hit %"], rows, screen)
+
+
+def _show_remote(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.remote
+    if any(counts.values()):
+        seconds = human_time(counts["milliseconds"] / 1000)
+        received, sent = human_size(counts["received"]), human_size(counts["sent"])
+        fetched = (
+            f"{plural(counts['hits'], 'hit')} ({received} received in {seconds}), {plural(counts['misses'], 'miss')}"
+        )
+        uploaded = f"{plural(counts['uploads'], 'result')} sent ({sent})"
+        screen.line(f"remote  {fetched}, {uploaded}, {plural(counts['errors'], 'error')}")
+
+
+def _show_remote_units(numbers: Statistics, screen: Screen) -> None:
+    rows = [[f"  {name}", *cells] for name, cells in remote_rows(numbers.remote_units)]
+    _table(["of remotes", *REMOTE_HEAD], rows, screen)
+
+
+def _show_executions(numbers: Statistics, screen: Screen) -> None:
+    counts, faults = numbers.executions, numbers.execution_faults
+    if any(counts.values()) or faults:
+        why = ", ".join(f"{kind} {count}" for kind, count in faults.items())
+        done = f"{plural(counts['done'], 'action')} run remotely ({human_time(counts['milliseconds'] / 1000)})"
+        told = f"{done}, {counts['taken back']} taken back to run here, {plural(sum(faults.values()), 'error')}"
+        screen.line(f"executors  {told}{why and f': {why}'}")
+
+
+def _show_verified(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.verified
+    if any(counts.values()):
+        different = f"{counts['different']} different"
+        told = screen.paint("red", different) if counts["different"] else different
+        varying = f", {counts['varying']} not reproducible by the compiler itself"
+        screen.line(
+            f"hits compared with a fresh compile  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
+        )
+
+
+def _show_preambles(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.preambles
+    if any(counts.values()):
+        used = f"used by {plural(counts['used'], 'front end')}"
+        told = f"{counts['checked']} checked, {_different(counts, screen)}"
+        screen.line(f"precompiled headers  {counts['made']} made, {used}, {told}")
+
+
+def _different(counts: Mapping[str, int], screen: Screen) -> str:
+    """How many comparisons found a difference."""
+    told = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
+    return screen.paint("red", told) if counts["different"] else told
+
+
+def _table(head: list[str], rows: list[list[str]], screen: Screen) -> None:
+    """Behind an empty line; nothing if there are no rows."""
+    if rows:
+        screen.line()
+        screen.table([head, *rows])
+
+
+def _row(name: str, tally: Tally) -> list[str]:
+    return [f"  {name}", str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)]
+
+
+_ENDS = {HIT: "hit", PARTIAL: "partial hit", MISS: "miss"}
+
+
+def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
+    """A table of the compiles, one of the architectures, and one of commands that were not cached, if any."""
+    compiles = numbers.compiles
+    cacheable = numbers.cacheable
+    rows = [
+        ("compiles", str(sum(compiles.values()))),
+        ("cacheable", str(cacheable)),
+        ("hit rate", percent(compiles["hit"], cacheable)),
+        ("unit hit rate", percent(*numbers.unit_hits)),
+        *((f"average time of a {_ENDS[end]}", f"{took:.3g} s") for end, took in numbers.average_seconds.items()),
+        ("compile time saved", human_time(numbers.seconds_saved)),
+        ("store", human_size(size.bytes) + (f" of {human_size(size.max_bytes)}" if size.max_bytes else "")),
+    ]
+    if numbers.checks:
+        rows.append(("configure checks (not counted above)", str(sum(numbers.checks.values()))))
+    if numbers.evicted.get("entries"):
+        rows.append(("evicted entries", f"{numbers.evicted['entries']} ({human_size(numbers.evicted['bytes'])})"))
+    if namespace:
+        rows.append(("namespace", namespace))
+    parts = ["### hipcache", _markdown_table(("", ""), rows)]
+    units = asked_units(numbers.units)
+    if units:
+        parts.append(
+            _markdown_table(("architecture", "hits", "misses", "hit rate"), (_markdown_row(*unit) for unit in units))
+        )
+    fetched = [(name, *cells) for name, cells in remote_rows(numbers.remote_units)]
+    if fetched:
+        parts.append(_markdown_table(("of remotes", *REMOTE_HEAD), fetched))
+    left = {**numbers.passed_through, **numbers.not_kept}
+    if left:
+        parts.append(
+            _markdown_table(("not cached, by reason", "compiles"), ((f"`{name}`", str(n)) for name, n in left.items()))
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_row(name: str, tally: Tally) -> Sequence[str]:
+    return name, str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)
+
+
+def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
+
+
+# An ELF file for EM_AMDGPU, and the target in its metadata.
+_MACHINE_AT, _AMDGPU = 18, b"\xe0\x00"
+_TARGET = pattern(rb"amdgcn-amd-amdhsa-[a-z0-9]*-(gfx[0-9a-z-]+(?::[a-z]+[+-])*)")
+
+
+class Kinds(NamedTuple):
+    """Bytes on disk. `code`: objects and device code, of which `archs` tells the part of each architecture (an object
+    has the code of all in it, and is compressed together with them); `records`: by which these are found; `other`:
+    history, memos, statistics, what is worked on, and the unused ends of blocks."""
+
+    code: int
+    archs: Mapping[str, int]
+    records: int
+    other: int
+
+
+def kinds(store: LocalStore) -> Kinds:
+    """`store`: read-only, so that no use is noted. Raises StoreError."""
+    code = records = 0
+    archs = Counter[str]()
+    for table in store.tables():
+        stored = {frame.number: frame.stored for frame in table.frames}
+        code += stored.get(CODE, 0)
+        records += sum(stored.values()) - stored.get(CODE, 0)
+        sizes = Counter[str]()
+        for name, place in table.entries.items():
+            if place.frame.number == CODE:
+                sizes[_arch(store, name)] += place.size
+        whole = sum(sizes[arch] for arch in sizes if arch)
+        archs.update({arch: stored[CODE] * size // whole for arch, size in sizes.items() if arch})
+    records += sum(charge(name, status.st_size) for name, status in digests(store.confined, ACTIONS))
+    for digest, status in digests(store.confined, BLOBS):
+        size = charge(digest, status.st_size)
+        if is_code(store.get_blob(digest) or b""):
+            code += size
+            archs[_arch(store, digest)] += size
+        else:
+            records += size
+    del archs[""]
+    return Kinds(code, archs, records, max(0, store.size(beside=True).bytes - code - records))
+
+
+def _arch(store: LocalStore, name: str) -> str:
+    """The architecture of a code object, empty for all else."""
+    content = store.get_blob(name.rpartition("/")[2]) or b""
+    found = _TARGET.search(content) if content[_MACHINE_AT : _MACHINE_AT + 2] == _AMDGPU else None
+    return found[1].decode("ascii") if found else ""
+
+
+_SIMPLE = ("compiles", "verified", "remote", "preambles", "executions", "timed", "evicted")
+_BY_REASON = ("passed_through", "not_kept", "without_preamble", "execution_faults", "checks")
+# Bytes of a mark: a page or two as a rule.
+_MOST = 1 << 20
+_MOST_COUNTED = 1e18  # JSON has numbers that are none: Infinity, NaN
+
+
+class NoMark(HipcacheError):
+    """The file is none, or the counts do not go on from it."""
+
+
+def since(numbers: Statistics, mark: Path) -> Statistics:
+    """The counts after the mark; their `since` is the time when the mark was written. Raises NoMark."""
+    before = _read(mark)
+    if before.get("since") not in (None, numbers.since):
+        raise NoMark(
+            f"'{mark}' does not match these counts: they were set to zero since, or it is from another store", _HINT
+        )
+    if before.get("version", VERSION) != VERSION:
+        raise NoMark(f"'{mark}' has a different format version", _HINT)
+    jobs = _mapping(before, "jobs")
+    units = _mapping(before, "units")
+    averages, timed = _mapping(before, "average_seconds"), _mapping(before, "timed")
+    average = {}
+    for end, number in numbers.timed.items():
+        there = int(_number(timed, end))
+        if number > there:
+            spent = numbers.average_seconds[end] * number - _number(averages, end) * there
+            average[end] = max(0.0, spent / (number - there))
+    return replace(
+        numbers,
+        average_seconds=average,
+        **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
+        **{name: _counted(getattr(numbers, name), _mapping(before, name)) for name in _BY_REASON},
+        remote_units={
+            unit: _less(counts, _mapping(_mapping(before, "remote_units"), unit))
+            for unit, counts in numbers.remote_units.items()
+        },
+        units={name: _left(tally, _mapping(units, name)) for name, tally in numbers.units.items()},
+        frontend=_left(numbers.frontend, _mapping(jobs, "frontend")),
+        backend=_left(numbers.backend, _mapping(jobs, "backend")),
+        seconds_saved=max(0.0, numbers.seconds_saved - _number(before, "seconds_saved")),
+        lock_timeouts=max(0, numbers.lock_timeouts - int(_number(before, "lock_timeouts"))),
+        direct=max(0, numbers.direct - int(_number(before, "direct_hits"))),
+        since=mark.stat().st_mtime,
+    )
+
+
+_HINT = "write it before the build: hipcache stats --json > FILE"
+
+
+def _read(mark: Path) -> Mapping[str, object]:
+    try:
+        with open(mark, "rb") as file:
+            text = file.read(_MOST)
+    except OSError as error:
+        raise NoMark(f"cannot read '{mark}': {error.strerror}", _HINT) from error
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NoMark(f"'{mark}' is not output of 'hipcache stats --json': {error}", _HINT) from error
+    if not isinstance(document, dict) or not {"compiles", "units", "jobs"} <= document.keys():
+        raise NoMark(f"'{mark}' is not output of 'hipcache stats --json'", _HINT)
+    return document
+
+
+def _mapping(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = document.get(name, {})
+    return found if isinstance(found, dict) else {}
+
+
+def _number(document: Mapping[str, object], name: str) -> float:
+    found = document.get(name, 0)
+    return found if isinstance(found, int | float) and abs(found) < _MOST_COUNTED else 0
+
+
+def _less(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
+    return {name: max(0, count - int(_number(before, name))) for name, count in now.items()}
+
+
+def _counted(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
+    """The same without zeros: each of these has a row."""
+    return {name: count for name, count in _less(now, before).items() if count}
+
+
+def _left(now: Tally, before: Mapping[str, object]) -> Tally:
+    return Tally(**{name: int(count) for name, count in _less(asdict(now), before).items()})

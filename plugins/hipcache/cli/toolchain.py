@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import hipcache
 from hipcache.app import trial
 from hipcache.clang.jobs import split
-from hipcache.cli import arches
-from hipcache.errors import PassThrough
+from hipcache.cli.screen import arch_order
+from hipcache.errors import HipcacheError, PassThrough
 from hipcache.patterns import pattern
 from hipcache.processes.runner import Completed, Runner
 from hipcache.values import dataclass, field, replace
@@ -181,7 +184,7 @@ def _read_plan(toolchain: Toolchain, probe: Sequence[str], text: str, machine: M
 def covered(libraries: Path) -> tuple[str, ...]:
     """The arches that device libraries cover: each has a file oclc_isa_version_90a.bc."""
     numbers = [match[1] for file in _listed(libraries) if (match := _ISA.search(file.name))]
-    return tuple(sorted((f"gfx{number}" for number in numbers), key=arches.order))
+    return tuple(sorted((f"gfx{number}" for number in numbers), key=arch_order))
 
 
 def _headers(compiler: str, probe: Sequence[str], machine: Machine) -> tuple[str, str]:
@@ -224,3 +227,48 @@ def _listed(directory: Path, pattern: str = "*") -> list[Path]:
         return sorted(directory.glob(pattern))
     except OSError:
         return []
+
+
+# For each build tool: its directory below an installation's prefix, and below a source checkout.
+PLACES = {
+    "cmake": ("share/cmake/HipCache", "cmake"),
+    "meson": ("share/hipcache/meson", "meson"),
+    "scons": ("share/hipcache/scons", "plugins/hipcache_scons"),
+}
+
+
+def support_files(tool: str, package: Path | None = None, prefix: Path | None = None) -> Path:
+    """The directory for `tool` of the installation, or checkout, that this very package belongs to."""
+    imported = package or Path(hipcache.__file__).parent
+    package, prefix = imported.resolve(), prefix or Path(sys.prefix)
+    installed, in_checkout = PLACES[tool]
+    checkout = package.parent.parent
+    candidates = [checkout / in_checkout] if (checkout / "pyproject.toml").is_file() else []
+    # `pip install --target` puts them beside the package, and records that they are elsewhere.
+    candidates += [base / installed for base in (package.parent, *_recorded_prefixes(package, installed))]
+    if imported.is_relative_to(prefix) or package.is_relative_to(prefix.resolve()):
+        candidates.append(prefix / installed)
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    places = " or ".join(f"'{candidate}'" for candidate in candidates)
+    raise HipcacheError(
+        f"there are no files for '{tool}' in {places}",
+        f"install a hipcache package that has them; this is {hipcache.__version__} in '{package}'",
+    )
+
+
+def _recorded_prefixes(package: Path, installed: str) -> Iterator[Path]:
+    """The directories where the installer recorded that it put files below `installed`. A distribution of the same name
+    that holds another copy of this package (beside an editable install) is not asked."""
+    try:
+        distribution = metadata.distribution("hipcache")
+    except metadata.PackageNotFoundError:
+        return
+    if Path(str(distribution.locate_file("hipcache"))).resolve() != package:
+        return
+    for file in distribution.files or ():
+        path = Path(str(distribution.locate_file(file))).resolve()
+        if f"/{installed}/" in path.as_posix():
+            yield Path(path.as_posix().partition(f"/{installed}/")[0])
+            return

@@ -46,8 +46,7 @@ from hipcache.inputs.watched import (
     Watched,
     entries_digest,
 )
-from hipcache.processes import observe
-from hipcache.processes.syscalls import LIST
+from hipcache.processes import LIST, observe
 
 _EXECUTABLE = 0o111
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hipcache.build import Cache, End, Graph, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
@@ -54,12 +54,12 @@ def provenance_of(
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
-    passes: Mapping[Slot, bool] | None = None,
+    passes: Collection[Slot] = (),
 ) -> Provenance | Indirect:
     """The compile; indirect if not all is known that the outputs of the graph depended on, or some of it has changed.
-    `passes`: over a source; do comments matter in it?"""
+    `passes`: over a source."""
     try:
-        depends = watched.merge(_depends(session, asked, ends, passes or {}))
+        depends = watched.merge(_depends(session, asked, ends, passes))
     except (Untraceable, OSError) as error:
         return Indirect(str(error))
     for one in depends:
@@ -146,19 +146,13 @@ def _depends(
     session: Session,
     asked: Asked | AskedToAssemble,
     ends: Mapping[str, End],
-    passes: Mapping[Slot, bool],
+    passes: Collection[Slot],
 ) -> Iterator[Watched]:
     yield from surroundings.of(session, asked)
     # Most architectures read the same files.
-    found = {
-        (one.reads, comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
-        for slot, comments_matter in passes.items()
-        for id in slot
-        if id in ends and not ends[id].missing
-        for one in [ends[id].result]
-    }
-    for digest, exact, quotes in sorted(found):
+    found = {ends[id].result.reads for slot in passes for id in slot if id in ends and not ends[id].missing}
+    for digest in sorted(found):
         reads = session.shelves.reads.get(digest) if digest else None
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
-        yield from session.files.watched_reads(reads, exact=exact, quotes=quotes)
+        yield from session.files.watched_reads(reads)

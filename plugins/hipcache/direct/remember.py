@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache import features
-from hipcache.direct import elsewhere, guards, variables
+from hipcache.direct import guards, variables
 from hipcache.direct.contents import known_contents
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
@@ -105,6 +105,8 @@ def remember(
         engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
         portable = None
         if provenance.everywhere and not terminal:
+            from hipcache.direct import elsewhere
+
             tools = [file for files in provenance.tools.values() for file in files]
             places = elsewhere.places((*argv, *config_files), compared, tools)
             system_paths, pwd = [one.path for one in far], environ.get("PWD", "")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hipcache.execution.front_ends import FrontEndWay
+    from hipcache.execution.passes import FrontEndWay
     from hipcache.execution.session import Session
     from hipcache.store.local import LocalStore
 

@@ -46,7 +46,7 @@ def open_files(environ: Mapping[str, str]) -> LocalStore | None:
 
 
 @dataclass(frozen=True)
-class Entry:
+class HeaderRecord:
     wanted: int = 0
     outputs: tuple[str, ...] = ()
     why: str = ""
@@ -56,14 +56,14 @@ class Entry:
     def is_due(self) -> bool:
         return self.wanted >= (_REFUSED_FOR if self.why else PAYS)
 
-    def missed(self) -> Entry:
+    def missed(self) -> HeaderRecord:
         return replace(self, wanted=self.wanted + 1, outputs=())
 
     def pack(self) -> bytes:
         return json.dumps(vars(self)).encode()
 
     @classmethod
-    def unpack(cls, record: bytes | None) -> Entry:
+    def unpack(cls, record: bytes | None) -> HeaderRecord:
         """A damaged record counts for none."""
         try:
             found = json.loads(record) if record else {}

@@ -17,7 +17,7 @@ _RECORDS = {True: b'{"outputs": [], "holds": true}', False: b'{"outputs": []}'}
 
 
 @dataclass(frozen=True)
-class Notes:
+class HeaderNotes:
     session: Session
 
     def holds(self, front: FrontEnd) -> bool:

@@ -19,12 +19,11 @@ from hipcache.cache.content import ReadSets
 from hipcache.clang import bitcode
 from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.driver_header import entry, header
-from hipcache.driver_header.entry import Entry, Made
-from hipcache.driver_header.notes import Notes
+from hipcache.driver_header.entry import HeaderRecord, Made
+from hipcache.driver_header.notes import HeaderNotes
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.errors import JobFailed, PassThrough, StoreError, StoreFull
-from hipcache.execution.attempt import Attempt, Way, attempt
-from hipcache.execution.read_files import recorded
+from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.keys import make_key
@@ -51,7 +50,7 @@ ARCHITECTURE, UNDEFINED, CHANGED = "architecture", "undefined functions", "chang
 _LASTING = (FAILED, MESSAGES, UNDEFINED)
 
 
-class Refused(Exception):
+class UnfitHeader(Exception):
     """There cannot be a precompiled header, for a reason in words."""
 
 
@@ -62,7 +61,7 @@ class DriverHeader:
         self.session, self.files = session, files
         self.shelf = replace(session.shelves.near, actions=LocalActions(files), contents=LocalContents(files))
         self.reads = ReadSets(self.shelf)
-        self.trust, self.notes = Trust(session), Notes(session)
+        self.trust, self.notes = Trust(session), HeaderNotes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
         self._texts: dict[str, list[re.Pattern[bytes]]] = {}
         self._lock = threading.Lock()
@@ -115,17 +114,17 @@ class DriverHeader:
         self.session.counted.append(WITHOUT + why)
         return plainly()
 
-    def _entry(self, key: str) -> Entry:
-        return Entry.unpack(self.shelf.records([key]).get(key))
+    def _entry(self, key: str) -> HeaderRecord:
+        return HeaderRecord.unpack(self.shelf.records([key]).get(key))
 
-    def _ready(self, known: Entry, stem: str) -> Made | None:
+    def _ready(self, known: HeaderRecord, stem: str) -> Made | None:
         """The stored one; None if there is none, it is damaged, or a header is another one by now."""
         session = self.session
         if len(known.outputs) != 4:
             return None
         pch, packed, digest, _ = known.outputs
         reads, content = self.reads.get(digest), self.shelf.contents.read(packed)
-        if reads is None or content is None or session.files.differs(digest, reads, exact=True):
+        if reads is None or content is None or session.files.differs(digest, reads):
             return None
         path = session.jobs.scratch(f"{stem}-header.pch")
         if not (self._lent(pch, path) or self.shelf.contents.copy(pch, path)):
@@ -152,7 +151,7 @@ class DriverHeader:
                 self.files.put_action(key, identity.encode(), own=True)
         return path.exists()
 
-    def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> tuple[str, tuple[str, ...]]:
+    def _unfit(self, front: FrontEnd, known: HeaderRecord, ready: Made) -> tuple[str, tuple[str, ...]]:
         """(the reason why the header of this pass may be another one, the corrections with which it is not)"""
         words = self.shelf.contents.read(known.outputs[3])
         if (macros := header.macros(front)) and entry.asks_for(words, macros):
@@ -180,7 +179,7 @@ class DriverHeader:
                     self.files.put_action(key, found, own=True)
         return found
 
-    def _found(self, key: str, work: Pass) -> tuple[Entry, Made | None]:
+    def _found(self, key: str, work: Pass) -> tuple[HeaderRecord, Made | None]:
         """The stored one, or a new one. The passes of one compile wait for that which makes it."""
         known = self._entry(key)
         if ready := self._ready(known, work.stem):
@@ -190,7 +189,7 @@ class DriverHeader:
             ready = self._ready(known, work.stem)
             return (known, ready) if ready else self._new(key, known, work)
 
-    def _new(self, key: str, known: Entry, work: Pass) -> tuple[Entry, Made | None]:
+    def _new(self, key: str, known: HeaderRecord, work: Pass) -> tuple[HeaderRecord, Made | None]:
         """A new one, if one was due when this compile began. Other processes go on without meanwhile."""
         if not (self._due.setdefault(key, known.is_due) and known.is_due):
             self.shelf.put(key, known.missed().pack())
@@ -203,10 +202,10 @@ class DriverHeader:
                     self.files.collect(unused_for=_UNUSED)
                 made, words = self._make(work)
                 kept = tuple(self.shelf.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
-                new = Entry(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(words).hash))
+                new = HeaderRecord(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(words).hash))
                 self.session.counted.append(MADE)
-            except (Refused, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
-                made, new = None, Entry(why=str(error) or type(error).__name__)
+            except (UnfitHeader, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
+                made, new = None, HeaderRecord(why=str(error) or type(error).__name__)
             self.shelf.put(key, new.pack())
             return new, made
 
@@ -222,15 +221,15 @@ class DriverHeader:
             set_back = session.jobs.was_set_back(started, traced.ended)
             session.jobs.run_now(_LABEL, header.preprocessing(front, str(expanded)))
         if traced.observed is None or set_back or traced.ended.stderr:
-            raise Refused("it cannot be observed, or has something to say")
+            raise UnfitHeader("it cannot be observed, or has something to say")
         observed = observing.parse(traced.observed, str(session.jobs.workdir))
         read = tuple(path for path in depfile.parse(os.fsdecode(rule.read_bytes())) if path not in _STANDARD_INPUT)
         if not all(path.startswith("/") and observed.has_read(path) for path in read):
-            raise Refused("a header is relative, or was not seen to be read")
+            raise UnfitHeader("a header is relative, or was not seen to be read")
         reads = recorded(session, front, read, None, observed, started)
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
-            raise Refused("the order of its directories is not known")
+            raise UnfitHeader("the order of its directories is not known")
         made = Made(read, observed, names, macros, pch=pch, reads=reads)
         contents = tuple(file.digest for file in reads.files)
         with self._lock:  # most architectures read the same files

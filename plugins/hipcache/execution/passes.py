@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from hipcache import processes
-from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran
+from hipcache import features, processes
+from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran, depfile
 from hipcache.clang import bitcode, splice, units
-from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, pass_of
+from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, Pass, auxiliary_file, counts_errors, graph_file, pass_of
+from hipcache.disk.paths import absolute, is_null, is_of_kernel
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
-from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.auto_upgrade import AutoUpgrade
-from hipcache.execution.front_ends import FrontEndWays
 from hipcache.execution.local import place
-from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
+from hipcache.inputs import observing, preprocessed, recording, search
+from hipcache.inputs.identity import is_script
+from hipcache.inputs.observing import Observed, plain
+from hipcache.inputs.place import binds
+from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.trace import Unobserved, Untraceable
+from hipcache.processes.runner import Completed
+from hipcache.values import dataclass
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 
@@ -100,3 +111,240 @@ def _check_layout(content: bytes) -> None:
             raise splice.UnknownObject("hipcache's own layout of it differs")
     except splice.UnknownObject as error:
         raise PassThrough("object_layout", str(error)) from error
+
+
+class FrontEndWay(Protocol):
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
+        `plainly`: runs it so. Raises as `plainly`."""
+
+
+class FrontEndWays:
+    """Those of one compile, loaded when its first pass runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._found: FrontEndWay | None = None
+
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        engine = self._session.engine
+        found = self._feature() if engine.preambles and not engine.recache else None
+        return found.run(name, work, way, plainly) if found else plainly()
+
+    def _feature(self) -> FrontEndWay | None:
+        with self._lock:
+            for front_end in () if self._found else features.added("front_end"):
+                self._found = front_end(self._session)
+            return self._found
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """`why_not`: in words, why its result must not be stored; empty: it may."""
+
+    output: Path
+    done: Completed
+    trace: PassTrace
+    why_not: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a pass: `argv` writes to `output`, and make's dependencies to `rule`. `began`: if not 0, since
+    when (seconds of the epoch) its files must be as they are; `more`: the headers that others have read for it, and all
+    paths that they looked at."""
+
+    argv: list[str]
+    output: Path
+    rule: Path
+    began: float = 0.0
+    more: tuple[tuple[str, ...], Observed] | None = None
+
+
+def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
+    """`name`: of the pass, in messages. Raises as `Jobs.run`."""
+    with session.engine.slots.hold(session.jobs.runner.check):
+        started = session.engine.clock()
+        done, observed = run_observed(session, name, way.argv)
+        set_back = session.jobs.was_set_back(started, done)
+    trace, why_not = trace_of(
+        session, front, way.rule, way.began or started, observed, set_back=set_back, more=way.more
+    )
+    return Attempt(way.output, done, trace, why_not)
+
+
+def run_observed(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observed | None]:
+    """Run the pass, under observation if possible. Processes that a script starts may outlive it, and would then lose
+    their observer."""
+    if is_script(argv[0]):
+        return session.jobs.run_now(name, argv), None
+    traced = session.jobs.trace(name, argv)
+    observed = None if traced.observed is None else observing.parse(traced.observed, str(session.jobs.workdir))
+    return traced.ended, observed
+
+
+def trace_of(
+    session: Session,
+    front: FrontEnd,
+    rule: Path,
+    started: float,
+    observed: Observed | None,
+    *,
+    set_back: bool,
+    more: tuple[tuple[str, ...], Observed] | None = None,
+) -> tuple[PassTrace, str]:
+    """The trace of the pass, and why its result must not be stored, in words (empty: it may). `more`: as of `Way`."""
+    if more and observed:
+        observed = observed.joined(more[1])
+    read, user = read_files(session, front, rule, observed, more[0] if more else ())
+    if observed and not all(map(observed.has_read, read)):
+        # Another process read it for the pass.
+        observed = None
+        if more:
+            return PassTrace(None, (), False), "hipcache cannot observe what it reads"
+        read, user = read_files(session, front, rule, None)
+    check_streams(read)
+    reads: ReadSet | None = None
+    why_not, names_base = "", False
+    try:
+        if set_back:
+            # Then the change time of a file does not tell whether it changed while the pass ran.
+            raise Untraceable("the clock was set back while the compiler ran")
+        reads = recorded(session, front, read, user, observed, started)
+        names_base = binds(
+            session.files, read=read, macros=front.macros, search=front.search, maps=front.macro_prefix_maps
+        )
+        if observed is None and any(option.name == "-fms-compatibility" for option in front.job.options):
+            reads = None
+            raise Unobserved("-fms-compatibility searches the directories of all including files")
+    except Untraceable as error:
+        why_not = str(error)
+        if isinstance(error, Unobserved):  # never set back: other passes end in other threads
+            session.unobserved = True
+    return PassTrace(reads, listed(read, user), names_base), why_not
+
+
+def recorded(
+    session: Session,
+    front: FrontEnd,
+    read: Sequence[str],
+    user: frozenset[str] | None,
+    observed: Observed | None,
+    started: float,
+) -> ReadSet:
+    """The read set of a pass that began at `started` (seconds of the epoch). `read` and `user`: as of `read_files`.
+    Raises Untraceable, OSError."""
+    return recording.record(
+        session.files,
+        read=list(read),
+        user=user,
+        first=front.included,
+        macros=front.macros,
+        search=front.search,
+        started=started,
+        dated=front.dated,
+        observed=observed,
+        is_tools=session.identities.knows,
+        preprocess=partial(preprocess, session, front),
+    )
+
+
+def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ...]:
+    return tuple(Dependency(path, user is not None and path not in user) for path in read)
+
+
+def read_files(
+    session: Session, front: FrontEnd, rule: Path, observed: Observed | None, more: tuple[str, ...] = ()
+) -> tuple[list[str], frozenset[str] | None]:
+    """(all files that the pass read, the source first; those that are no system headers, None if not known). `more`:
+    system headers that others have read for it."""
+    source = plain(front.source)  # as in clang's dependency file
+    try:
+        listed = depfile.parse(os.fsdecode(rule.read_bytes()))
+        if front.all_headers:
+            return depfile.union([[source], more, listed]), None
+        graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
+    except OSError as error:
+        raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
+    search, root = front.search, front.sysroot
+    exists = session.files.exists
+    entered: list[str] = []
+    for name in graph:
+        # The graph's names lack the sysroot, where they began with it: all that the name may stand for is watched.
+        found = [path for path in (name, root + name, os.path.join(root, name)) if exists(path)]
+        if observed:
+            found = list(filter(observed.has_read, found)) or found
+        if not found:
+            raise PassThrough("job_output", f"'{name}' was read, but does not exist")
+        entered += map(plain, found)
+    # A file of -include has no edge in the graph.
+    places = ("", *search.quote, *search.angled)
+    for name in front.included:
+        entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]
+    return depfile.union([[source], listed, more, entered]), frozenset([source, *listed])
+
+
+def check_streams(read: list[str]) -> None:
+    """Raises PassThrough: the user's standard input was another file for this pass."""
+    for path in read:
+        if is_of_kernel(absolute(path, "")) and not is_null(path):
+            raise PassThrough("standard_streams", path)
+
+
+# Asks the compiler's own preprocessor about a pass, which takes a sixth of the time of the pass.
+
+# Options with which it would be another text than the compiler sees.
+_OF_TEXT = frozenset(
+    (
+        *("-E", "-C", "-CC", "-P", "-dA", "-dD", "-dI", "-dM", "-dU", "-fdirectives-only", "-fminimize-whitespace"),
+        *("-fuse-line-directives", "-fkeep-system-includes", "-traditional-cpp"),
+    )
+)
+
+
+def preprocess(
+    session: Session,
+    front: FrontEnd,
+    marked: Collection[str],
+    replaced: Mapping[str, bytes] | None = None,
+    unused: Collection[str] = (),
+) -> bytes | None:
+    """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
+    place of those of some headers; None if a text uses or defines one of the `unused` names, if
+    it cannot be told, or there is anything to say about it. Raises PassThrough if the compiler cannot be started."""
+    if not _OF_TEXT.isdisjoint(option.text[0] for option in front.job.options):
+        return None
+    argv = front.preprocessor(marked)
+    if replaced:
+        argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
+    poison = preprocessed.poison(unused)
+    if poison:
+        argv[2:2] = ["-include", str(session.jobs.scratch(f"poison-{front.key.digest}", poison))]
+    with session.engine.slots.hold(session.jobs.runner.check):
+        started = session.engine.clock()
+        done = session.jobs.attempt(argv)
+    if done.status or done.stderr or session.jobs.was_set_back(started, done):
+        return None
+    made = done.stdout.replace(poison, b"", 1) if poison else done.stdout
+
+    def identity(path: str) -> object:
+        return search.identity(session.files.resolve(path))
+
+    files = {identity(path) for path in replaced or ()}
+    return preprocessed.without_witnesses(made, lambda name: identity(name) in files) if files else made
+
+
+def _overlay(session: Session, front: FrontEnd, replaced: Mapping[str, bytes]) -> str:
+    """A file system of clang's in which those paths are files with those contents (VirtualFileSystem.h)."""
+    name = f"overlay-{front.key.digest}"
+    roots = [
+        {
+            "type": "file",
+            "name": session.files.resolve(path),
+            "external-contents": str(session.jobs.scratch(f"{name}-{number}", content)),
+        }
+        for number, (path, content) in enumerate(replaced.items())
+    ]
+    whole = {"version": 0, "case-sensitive": True, "use-external-names": False, "roots": roots}
+    return str(session.jobs.scratch(name, json.dumps(whole).encode()))

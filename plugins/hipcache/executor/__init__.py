@@ -27,10 +27,10 @@ EXECUTIONS = "hipcache.executor.servers"
 
 def executions(client: Callable[[], Client], config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
     def tell(fault: str, hint: str) -> None:
-        from hipcache.report import conditions, notices
+        from hipcache.report import conditions
 
         about = " ".join(config.executor)
-        notices.tell([conditions.Condition("executor", fault, hint, about)], environ)
+        conditions.tell([conditions.Condition("executor", fault, hint, about)], environ)
 
     @cache
     def opened() -> Executions:

@@ -112,8 +112,10 @@ class Server:
 
     def blame(self, kind: str, words: str) -> None:
         """That fault is its own."""
-        self._faults += 1
-        if kind not in _SINGLE or self._faults >= _MOST_FAULTS:
+        with self._lock:
+            self._faults += 1
+            is_ill = kind not in _SINGLE or self._faults >= _MOST_FAULTS
+        if is_ill:
             self.breaker.open(words)
         self.forget()
 

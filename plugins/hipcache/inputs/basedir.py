@@ -12,7 +12,6 @@ import os
 import re
 from functools import cached_property
 
-from hipcache.inputs import packed
 from hipcache.patterns import pattern
 from hipcache.shared import BASEDIR_MARK
 
@@ -66,6 +65,8 @@ class Basedir:
     def named_in(self, content: bytes) -> bool:
         """Also where that is in compressed debug information. Of a probe the random name alone: a prefix map may leave
         it."""
+        from hipcache.inputs import packed  # a hit has no new text
+
         names = (os.fsencode(self.path), os.fsencode(os.path.basename(self.probe)))
         return any(raw in content or packed.may_hold(content, raw) for raw in names if raw)
 

@@ -4,19 +4,38 @@ other lines.
 
 So a pass makes the same of them if nothing in its output or messages comes from the numbers of these lines; and if the
 values differ, it makes the same where nobody uses these macros. Only the preprocessor knows that (`cache/edits`).
+
+Comments are blanked, not cut: every token keeps its column, and its line but for those without text. (A tab stays one:
+clang tells of code that is indented by its columns.) Blanks at the ends of lines and of the file go, but for those in
+raw strings. So two texts that come out the same differ only in comments behind or between the same tokens.
+
+A file in which it is not plain what is a comment has no outline, and is compared as it stands; so does one whose
+comments clang may have something to say about (-Wcomment, -Winvalid-utf8), and one that numbers its lines itself
+(#line), since messages give other places than it has.
+
+Lexical rules: `native/lexer.c`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from hipcache.inputs import comments, preprocessed
+from hipcache.inputs import lexer, preprocessed
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadFile, ReadSet, alike, is_as_it_was
 from hipcache.inputs.trace import Files, Untraceable
+from hipcache.native import aside
 from hipcache.patterns import pattern
 from hipcache.values import replace
 
+# Splices and line breaks within comments (a NUL before them) may stand anywhere.
+_GAP = rb"[\s\0\\]*"
+_RENUMBERS = pattern(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
+# Bytes that take some milliseconds.
+_PORTION = 1 << 20
+# The end of a line without text.
+_EMPTY = b"\0\0\n"
 _BREAK = pattern(rb"(?m)^\0\n")
 # Its lines may look like directives.
 _RAW_STRING = pattern(rb"R[\\\s]*\"")
@@ -25,7 +44,7 @@ _VALUE = pattern(
     rb"(?m)^(?<!\\\n)(?<!\\\r\n)([ \t]*#[ \t]*define[ \t]+[A-Za-z_]\w*[ \t]+)(?=[^\n\\\0]+$)((?:%b)+\r?)$"
     % preprocessed.SIMPLE.encode()
 )
-# It may stand at the very beginning alone.
+# It may stand at the very beginning alone, so lines before it count.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CUT = b"\0value"
 # Digits of a value's digest: only edits of one file are compared.
@@ -35,22 +54,46 @@ _MOST_VALUES = 100
 
 
 class Outline(NamedTuple):
-    """`code`: the text, with a mark for each value; `values`: of the plain macros (`#define NAME value`), in order."""
+    """`bare`: the text without comments, each line where it was; `code`: without lines that have no text, and with a
+    mark for each value, None if these lines count; `values`: of the plain macros (`#define NAME value`), in order."""
 
-    code: bytes
+    bare: bytes
+    code: bytes | None
     values: tuple[bytes, ...]
 
 
 def read(content: bytes) -> Outline | None:
     """None if the text must be taken as it is."""
-    text = comments.blanked(content)
-    if text is None or _BYTE_ORDER_MARK in content:
+    text = _blanked(content)
+    if text is None:
         return None
-    code = _BREAK.sub(b"", text.replace(comments.EMPTY, b""))
+    bare = text.replace(_EMPTY, b"\n")
+    if _BYTE_ORDER_MARK in content:
+        return Outline(bare, None, ())
+    code = _BREAK.sub(b"", text.replace(_EMPTY, b""))
     values = () if _RAW_STRING.search(code) else tuple(found[2] for found in _VALUE.finditer(code))
     if not values or len(values) > _MOST_VALUES:
-        return Outline(code, ())
-    return Outline(_VALUE.sub(rb"\1" + _CUT, code), values)
+        return Outline(bare, code, ())
+    return Outline(bare, _VALUE.sub(rb"\1" + _CUT, code), values)
+
+
+def _blanked(content: bytes) -> bytes | None:
+    """Without comments, where a line without text ends with _EMPTY, and a line break in a comment has a NUL before it;
+    None as of `read`."""
+    found = lexer.lex(content, lexer.BARE)
+    return None if found.flags or _renumbers(found.bare) else found.bare
+
+
+def _renumbers(text: bytes) -> bool:
+    """In portions: a signal is heard between two of them (see `aside`)."""
+    for begin in range(0, len(text), _PORTION):
+        end = begin + _PORTION
+        aside.go_on()
+        last = max(text.rfind(b"#", begin, end), text.rfind(b"%:", begin, end + 1))
+        # A match has one mark, its first: only that of the last one may go beyond the end.
+        if _RENUMBERS.search(text, begin, end) or (last >= 0 and _RENUMBERS.match(text, last)):
+            return True
+    return False
 
 
 class Lines(NamedTuple):
@@ -61,34 +104,52 @@ class Lines(NamedTuple):
     ranks: dict[int, int]
     texts: list[bytes]
 
+    def spliced(self, number: int) -> bytes:
+        """The line as it stands, with those that it is spliced to, and with their ends: at the end of the text is
+        another one than where something follows."""
+        first = last = number
+        while _is_spliced(self.texts, first - 1):
+            first -= 1
+        while _is_spliced(self.texts, last):
+            last += 1
+        found = b"\n".join(self.texts[first : last + 1])
+        return found + b"\n" if last + 1 < len(self.texts) else b"last " + found
+
+
+def _is_spliced(lines: Sequence[bytes], at: int) -> bool:
+    """Does the line go on in the next one?"""
+    return 0 <= at < len(lines) and lines[at].rstrip(b" \t\r\f\v").endswith(b"\\")
+
 
 def lines(content: bytes) -> Lines | None:
     """Of a text that has an outline."""
-    text = comments.blanked(content)
+    text = _blanked(content)
     if text is None:
         return None
-    numbers = [number for number, line in enumerate(text.split(b"\n")) if line not in (b"\0", comments.EMPTY[:-1])]
+    numbers = [number for number, line in enumerate(text.split(b"\n")) if line not in (b"\0", _EMPTY[:-1])]
     return Lines(numbers, {number: rank for rank, number in enumerate(numbers)}, content.split(b"\n"))
 
 
-def digests(files: Files, path: str, digest: str) -> tuple[str, tuple[str, ...]]:
-    """`ReadFile.code` and `ReadFile.values` of the content with that digest. Raises OSError, Untraceable."""
+def digests(files: Files, path: str, digest: str) -> tuple[str, str, tuple[str, ...]]:
+    """`bare`, `code` and `values` of `ReadFile`, for the content with that digest. Raises OSError, Untraceable."""
     if digest not in files.outlines:  # most passes read the same
         found = read(files.content(path, digest))
-        files.outlines[digest] = (digest_bytes(found.code), _values(found)) if found else ("", ())
+        files.outlines[digest] = _digests(found) if found else ("", "", ())
     return files.outlines[digest]
 
 
-def _values(outline: Outline) -> tuple[str, ...]:
-    return tuple(digest_bytes(value)[:_DIGITS] for value in outline.values)
+def _digests(found: Outline) -> tuple[str, str, tuple[str, ...]]:
+    values = tuple(digest_bytes(value)[:_DIGITS] for value in found.values)
+    return digest_bytes(found.bare), digest_bytes(found.code) if found.code is not None else "", values
 
 
 class Edit(NamedTuple):
-    """What an edit has changed. `reads`: the read set after it; `lines`: the paths, as in the read set, of the files
-    whose lines may have other numbers; `marked`: by path, of files in which plain macros have other values, a text with
-    marks in their place (`preprocessed`)."""
+    """What an edit has changed. `reads`: the read set after it; by path, as in the read set: `files` with another
+    content; `lines`: those of them whose lines may have other numbers; `marked`: of those in which plain macros have
+    other values, a text with marks in their place (`preprocessed`)."""
 
     reads: ReadSet
+    files: frozenset[str]
     lines: frozenset[str]
     marked: dict[str, bytes]
 
@@ -98,7 +159,8 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
     have changed."""
     now: list[ReadFile] = []
     marked: dict[str, bytes] = {}
-    lines: set[str] = set()
+    edited: set[str] = set()
+    moved: set[str] = set()
     try:
         for file in reads.files:
             path = files.basedir.local(file.path)
@@ -109,27 +171,32 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
             if digest == file.digest:
                 now.append(replace(file, status=files.lasting(status)))
                 continue
-            found = read(files.content(path, digest)) if file.code else None
-            if found is None or digest_bytes(found.code) != file.code:
+            bare, code, values = digests(files, path, digest) if file.bare else ("", "", ())
+            if not bare:
                 return None
-            values = _values(found)
-            if len(values) != len(file.values):
+            edited.add(file.path)
+            now.append(ReadFile(file.path, digest, files.lasting(status), file.system, bare, code, values))
+            if bare == file.bare:
+                continue
+            if not code or code != file.code or len(values) != len(file.values):
                 return None
+            moved.add(file.path)
             if values != file.values:
-                marked[file.path] = _marked(found, [one != old for one, old in zip(values, file.values, strict=True)])
-            lines.add(file.path)
-            bare = files.bare(path, digest)
-            now.append(ReadFile(file.path, digest, files.lasting(status), file.system, bare, file.code, values))
+                differs = [one != old for one, old in zip(values, file.values, strict=True)]
+                marked[file.path] = _marked(files.content(path, digest), differs)
     except (OSError, Untraceable):
         return None
     after = replace(reads, files=tuple(now))
-    if files.differs_now(after):
+    if files.others_differ(after):
         return None
-    return Edit(replace(after, alike=alike(now, files.identity_of)), frozenset(lines), marked)
+    return Edit(replace(after, alike=alike(now, files.identity_of)), frozenset(edited), frozenset(moved), marked)
 
 
-def _marked(found: Outline, differs: list[bool]) -> bytes:
+def _marked(content: bytes, differs: list[bool]) -> bytes:
     """The text with a mark for each value that differs: another one for each, since two of one macro may differ."""
+    found = read(content)
+    assert found
+    assert found.code
     values = [
         preprocessed.mark(str(number)).encode() if differs[number] else value
         for number, value in enumerate(found.values)

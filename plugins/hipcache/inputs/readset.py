@@ -62,7 +62,7 @@ def is_as_it_was(path: str, status: Status | None) -> bool:
 class ReadFile:
     """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD). `bare`: digest of
     its text without comments; empty if comments may matter, and in headers of the system. `code`, `values`: digests of
-    its outline (`comments.outline`), those of values shortened; `code` is empty where `bare` is."""
+    its outline (`inputs.outline`), those of values shortened; `code` is empty where `bare` is."""
 
     path: str
     digest: str
@@ -73,18 +73,9 @@ class ReadFile:
     values: tuple[str, ...] = ()
 
 
-class Quote(NamedTuple):
-    """Lines of a file that messages quote: its path as in the read set, and the digest of its text without comments but
-    for those in these lines (counted from 1)."""
-
-    path: str
-    lines: tuple[int, ...]
-    digest: str
-
-
 class MessageLine(NamedTuple):
-    """A line that messages name: its file as in the read set, its number, its rank among the lines with text, and a
-    digest of its text."""
+    """A line that messages name: its file as in the read set, its number from 1, its rank among the lines with text
+    (-1: it has none), and a digest of its text if messages show it."""
 
     path: str
     line: int

@@ -79,11 +79,11 @@ def record(
         system = user is not None and path not in user
         # A header of the system is not edited.
         try:
-            bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
-            told = outline.digests(files, path, digest) if bare else ("", ())
+            is_fixed = as_they_stand or path.startswith(search.system)
+            told = ("", "", ()) if is_fixed else outline.digests(files, path, digest)
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare, *told))
+        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, *told))
     besides: list[OtherFile] = []
     if observed:
         looked_for = _observed(files, observed, scans, is_tools, began)

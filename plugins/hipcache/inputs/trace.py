@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from hipcache.disk.paths import absolute, why_not_missing
-from hipcache.inputs import comments, includes, search
+from hipcache.inputs import includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, first_names, is_as_it_was, status_of, tells
+from hipcache.inputs.readset import ReadSet, Status, first_names, is_as_it_was, status_of, tells
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
@@ -57,9 +57,8 @@ class Files:
         self._racy = racy
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
-        self._bare: dict[tuple[str, str], str] = {}
-        self.outlines: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._checked: dict[tuple[str, bool, tuple[Quote, ...]], str] = {}
+        self.outlines: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        self._checked: dict[str, str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
         self._numbers: dict[str, Status] = {}
@@ -186,50 +185,20 @@ class Files:
             raise Untraceable(f"'{path}' changed while hipcache read it")
         return content
 
-    def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
-        """Digest of the text without comments, but for those in `lines`; empty if it must be taken as it is.
-        Raises OSError, Untraceable (see `content`)."""
-        text = comments.without_comments(self.content(path, digest), lines)
-        return digest_bytes(text) if text is not None else ""
-
-    def is_other(self, path: str, digest: str, bare: str, *, exact: bool) -> bool:
-        """Is its content surely another one than that of these digests (`ReadFile`)? Not where they are empty."""
-        try:
-            now = self.digest(path)[1]
-            if not digest or now == digest or exact or not bare:
-                return bool(digest) and now != digest
-            known = self._bare[path, now] = self._bare.get((path, now)) or self.bare(path, now)
-            return known != bare
-        except (OSError, Untraceable):
-            return False
-
-    def _is_alike(self, path: str, digest: str, file: ReadFile, quotes: Iterable[Quote]) -> bool:
-        """Does the content of that digest differ from the file's in comments alone that are not quoted?"""
-        lines, bare = next(((one.lines, one.digest) for one in quotes if one.path == file.path), ((), file.bare))
-        return bool(bare) and self.bare(path, digest, lines) == bare
-
-    def differs(self, key: str, reads: ReadSet, *, exact: bool, quotes: tuple[Quote, ...] = ()) -> str:
-        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile; `exact`:
-        comments count too; `quotes`: where they count otherwise."""
-        asked = key, exact, quotes
-        if asked not in self._checked:
-            self._checked[asked] = self._check(reads, exact, quotes)
-        return self._checked[asked]
+    def differs(self, key: str, reads: ReadSet) -> str:
+        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile."""
+        if key not in self._checked:
+            self._checked[key] = self.differs_now(reads)
+        return self._checked[key]
 
     def differs_now(self, reads: ReadSet) -> str:
-        """The same, as it is at this moment; comments count."""
-        return self._check(reads, True, ())
-
-    def _check(self, reads: ReadSet, exact: bool, quotes: tuple[Quote, ...]) -> str:
-        if reads.epoch and reads.epoch != self.epoch:
-            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
+        """The same, as it is at this moment."""
         for file in reads.files:
             path = self.basedir.local(file.path)
             try:
                 if is_as_it_was(self.resolve(path), file.status):
                     continue
-                digest = self.digest(path)[1]
-                if digest != file.digest and (exact or not self._is_alike(path, digest, file, quotes)):
+                if self.digest(path)[1] != file.digest:
                     return f"file '{path}' changed"
             except FileNotFoundError:
                 return f"file '{path}' is gone"
@@ -237,6 +206,12 @@ class Files:
                 return f"file '{path}' cannot be read: {error.strerror}"
             except Untraceable as error:
                 return f"file {error}"
+        return self.others_differ(reads)
+
+    def others_differ(self, reads: ReadSet) -> str:
+        """The same of all but the files that it read."""
+        if reads.epoch and reads.epoch != self.epoch:
+            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
         for other in reads.besides:
             path = self.basedir.local(other.path)
             try:
@@ -278,14 +253,13 @@ class Files:
             if there and os.path.exists(self.resolve(path)):
                 yield Watched(MODE, self.resolve(path))
 
-    def watched_reads(self, reads: ReadSet, *, exact: bool, quotes: tuple[Quote, ...] = ()) -> Iterator[Watched]:
-        """The inputs of a read set that holds, as they were when it was found to hold. `exact` and `quotes`: as of
-        `differs`. Raises Untraceable if it no longer holds, and OSError."""
+    def watched_reads(self, reads: ReadSet) -> Iterator[Watched]:
+        """The inputs of a read set that holds, as they were when it was found to hold. Raises Untraceable if it no
+        longer holds, and OSError."""
         for file in reads.files:
             path = self.basedir.local(file.path)
             status, digest = self._digests.get(path, (file.status, file.digest))
-            same = digest == file.digest or (not exact and self._is_alike(path, digest, file, quotes))
-            if status is None or not same:
+            if status is None or digest != file.digest:
                 raise Untraceable(f"'{path}' changed")
             yield Watched(FILE, self.resolve(path), status)
         for other in reads.besides:

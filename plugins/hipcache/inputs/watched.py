@@ -38,11 +38,10 @@ from hipcache.disk.hashing import blake3
 from hipcache.disk.paths import MISSING, why_not_missing
 from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.readset import status_of
-from hipcache.processes import observe
+from hipcache.processes import LINK as LOOKED_AT_LINK
+from hipcache.processes import LIST, READ, observe
+from hipcache.processes import PROCESSOR as LOOKED_AT_PROCESSOR
 from hipcache.processes.observe import Observation
-from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
-from hipcache.processes.syscalls import LIST, READ
-from hipcache.processes.syscalls import PROCESSOR as LOOKED_AT_PROCESSOR
 
 FILE, MODE, SAME, NUMBER, LINK, ENTRIES, GONE, ABSENT = "f", "m", "i", "o", "l", "e", "n", "a"
 PROCESSOR = "p"

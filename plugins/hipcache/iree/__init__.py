@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hipcache.app.kinds import Kind
 
-CACHES = {"observed": "hipcache.iree.observation"}
+CACHES = {"observed": "hipcache.iree.planner"}
 VERBS = {"iree-check": "hipcache.iree.verb"}
 # By the name of IREE's own package: an index need not have hipcache.
 _INSTALL = "pip install iree-base-compiler (in the source directory of hipcache: pip install '.[iree]')"

@@ -1,6 +1,6 @@
 """The command of iree-compile, as a value: its options, its input, its one output; or why it is left alone.
 
-What it reads is not looked for here: it is observed while it runs (`iree/observation`). Options are LLVM's: one or
+What it reads is not looked for here: it is observed while it runs (`iree/planner`). Options are LLVM's: one or
 two dashes, `--name=value` or `--name value`.
 """
 

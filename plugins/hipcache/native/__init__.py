@@ -25,6 +25,9 @@ _NO_MEMORY = 8
 # A command with more words than this searches many directories (missed.c).
 _MANY_WORDS = 300
 _PT_INTERP = 3
+# AddressSanitizer's shared runtime ends a program in which another library comes first. Names of symbols stand at the
+# beginning of a program.
+_SANITIZER, _NAMES_END = b"__asan_init", 1 << 24
 #: Behind this, a list has what the pass has listed itself. As in observe.h.
 SELF_LISTED = b"\0--\0"
 # Why there is no list of what a pass looked at.
@@ -240,6 +243,7 @@ def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
 
 
+@cache
 def _loads(program: str, library: str) -> bool:
     """Would the program load the library, as this process does? Both are loaded by the same loader then. (It would
     complain of others.)"""
@@ -249,9 +253,13 @@ def _loads(program: str, library: str) -> bool:
 
 
 def _interpreter(program: str) -> bytes:
-    """The dynamic loader that an ELF-64 program names; empty if there is none."""
+    """The dynamic loader that an ELF-64 program names; empty if there is none, or if the program needs another library
+    before all others."""
     try:
         with open(program, "rb") as file:
+            if _SANITIZER in file.read(_NAMES_END):
+                return b""
+            file.seek(0)
             head = file.read(64)
             (place,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
             for number in range(count if head.startswith(b"\x7fELF\2\1") else 0):

@@ -161,7 +161,7 @@ bool settings_of_project(const char *directory, char path[PATH_MAX], struct stat
 
 /* statistics.c */
 bool statistics_have_room(const char *store);
-bool statistics_time(bytes *line, bytes counted, uint64_t began); /* the line, with the time that it took (report/sums.py) */
+bool statistics_time(bytes *line, bytes counted, uint64_t began); /* the line, with the time that it took (report/statistics.py) */
 bool statistics_append(const char *store, const uint8_t *line, size_t size);
 
 #endif

@@ -90,7 +90,7 @@ static const char NOT_HIP_CHECK[] = "\n" NOT_HIP_CHECK_CRC "\tpassed_through\tno
 static const char HANDED[] = "\n" CXX_CACHE_CRC "\tpassed_through\tcxx_cache\t0\n";
 static const char HANDED_CHECK[] = "\n" CXX_CACHE_CHECK_CRC "\tpassed_through\tcxx_cache\t0" CHECK_TEXT;
 
-/* As report/checks.py has it, of a command's output. */
+/* As report/outcome.py has it, of a command's output. */
 static bool is_check(const settings *set, char *const *argv) {
     static const char *const directories[] = CHECK_DIRECTORIES;
     char path[PATH_MAX] = "";

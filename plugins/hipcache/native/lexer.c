@@ -5,7 +5,7 @@
  * the text where all of it is directives). `looked` counts the bytes, so that a test can hold it to that.
  *
  * The output, each part a text:
- *   bare     the text with comments blanked (comments.py says how), where BARE is asked for; a line without text has
+ *   bare     the text with comments blanked (outline.py says how), where BARE is asked for; a line without text has
  *            two NUL before its end
  *   lines    directives, one a line, as "#include <x.h>": without splices, each comment a blank. Those that name a file
  *            or have a word of the table that counts in lines (with ALL: every line, but for #include)

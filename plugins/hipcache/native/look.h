@@ -15,6 +15,8 @@ typedef struct {
     size_t length;
     int opened; /* NOT_YET, CANNOT_BE, or a file descriptor */
     bool guarded;
+    bool asked, keeps_times; /* look_keeps_times, of what is there on `device` */
+    dev_t device;
 } looking;
 
 enum { NOT_YET = -1, CANNOT_BE = -2 };

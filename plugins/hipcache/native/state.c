@@ -29,8 +29,12 @@ uint64_t look_last_change(const struct stat *found) {
 }
 
 /* disk/times.py has the reasons. */
+static bool has_change_time(const struct stat *found) {
+    return nanoseconds(found->st_mtim) != nanoseconds(found->st_ctim) || found->st_ctim.tv_nsec != 0;
+}
+
 bool look_keeps_change_time(const char *path, const struct stat *found) {
-    return nanoseconds(found->st_mtim) != nanoseconds(found->st_ctim) || found->st_ctim.tv_nsec != 0 || look_keeps_times(path);
+    return has_change_time(found) || look_keeps_times(path);
 }
 
 bool look_is_old(const char *path, const struct stat *found, uint64_t old) {
@@ -59,6 +63,7 @@ int look_status(looking *at, const char *path, int flags, struct stat *found) {
         return fstatat(AT_FDCWD, path, found, flags);
     if (length != at->length || memcmp(at->directory, path, length) != 0) {
         look_leave(at);
+        at->asked = false;
         memcpy(at->directory, path, length);
         at->directory[length] = 0;
         at->length = length;
@@ -118,6 +123,15 @@ bool look_keeps_times(const char *path) {
         if ((unsigned long)system.f_type == KNOWN[i])
             return true;
     return false;
+}
+
+/* `look_keeps_change_time`, asked once for each directory: an image of a disk may have no such time of any file. */
+static bool keeps_change_time(looking *at, const char *path, const struct stat *found) {
+    if (has_change_time(found))
+        return true;
+    if (!at->asked || at->device != found->st_dev)
+        at->asked = true, at->device = found->st_dev, at->keeps_times = look_keeps_times(path);
+    return at->keeps_times;
 }
 
 static int by_text(const void *one, const void *other) {
@@ -182,7 +196,7 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     switch (kind) {
     case 'f':
         append_status(&at->state, &found);
-        return look_keeps_change_time(path, &found) && look_allows(path, &found, R_OK);
+        return keeps_change_time(at, path, &found) && look_allows(path, &found, R_OK);
     case 'e':
         if (!look_entries(path, digest))
             return false;

@@ -31,13 +31,13 @@ def plan(session: Session, columns: int | None) -> Planned:
     _refuse_links(session, asked.plan)
     source = source_graph(session, asked.plan)
     made, cut = replace(graph(source), gate=partial(gate_of, source)), source.cut
-    fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
-    passes = {slot: front.comments_matter for slot, front in zip(source.slots, fronts, strict=True)}
 
     def direct(ends: Ends) -> Provenance | Indirect:
         if cut.object and not cut.object.tools_beside:
             return Indirect("the bundler looks for the programs that it starts on PATH")
-        return provenance_of(session, asked, made, ends, passes)
+        if asked.plan.spirv:
+            return Indirect(f"{asked.plan.spirv.arch} is compiled each time")
+        return provenance_of(session, asked, made, ends, source.slots)
 
     return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
 

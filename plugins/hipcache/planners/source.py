@@ -42,7 +42,7 @@ from hipcache.clang import plan, splice, units
 from hipcache.clang.cc1 import Role
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
-from hipcache.clang.plan import Plan
+from hipcache.clang.plan import Plan, SpirvPass
 from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
 from hipcache.disk.paths import is_stream
 from hipcache.errors import PassThrough
@@ -281,6 +281,29 @@ def _word(text: str) -> Word:
     return tuple(Ref(part) if number % 2 else part for number, part in enumerate(parts) if part)
 
 
+def _spirv(made: SpirvPass, stem: str, of: str, turn: int) -> Iterator[Action]:
+    """Its jobs, each time: a bitcode that holds its own command is no other command's. The last one is the unit's."""
+    last = len(made.jobs) - 1
+    for number, (job, (read, _)) in enumerate(zip(made.jobs, made.files, strict=True)):
+        # clang tells bitcode by the suffix.
+        source, target = f"{stem}spirv-{number}.bc", f"{stem}spirv-{number + 1}.bc"
+        inputs = ((source, ActionOutput(f"job {number - 1} of {made.arch}{of}", CODE)),) if number else ()
+        # An input and the output may have the same name in the plan.
+        at = job.arguments.index("-o") + 1
+        argv = [marked(source) if number and word == read else word for word in job.arguments]
+        argv[at] = marked(CODE)
+        yield Action(
+            id=f"job {number} of {made.arch}{of}" if number < last else f"{made.arch}{of}",
+            kind="SPIR-V",
+            label=f"'{os.path.basename(job.program)}' for {made.arch}",
+            work=Process((job.program, *words(argv)), places=((CODE, target),)),
+            inputs=inputs,
+            outputs=(CODE,),
+            policy=Policy(Cache.NEVER, Diagnostics.REFUSED if number else Diagnostics.KEPT),
+            turn=turn,
+        )
+
+
 _HOST, _BUNDLE, _OBJECT = "host pass", "bundle", "object"
 _PLACEHOLDER = Literal("", lambda: splice.PLACEHOLDER)
 
@@ -318,6 +341,8 @@ class SourceGraph:
         """The passes and links whose text the user reads, by what they write, in the order of the driver's jobs."""
         written = {one.unit.code: one.lto for one in self.devices if one.lto}
         written |= {one.unit.obj: one.passes for one in self.devices}
+        if spirv := self.plan.spirv:
+            written[spirv.files[0][1]] = (f"job 0 of {spirv.arch}{self.of}",)
         written |= {self.plan.host.value(Role.OUTPUT): self.slots[-1]} if self.plan.host else {}
         return dict(sorted(written.items(), key=lambda item: self._turn(item[0])))
 
@@ -329,12 +354,15 @@ class SourceGraph:
             return host
         if self.cut.object:
             return [ActionOutput(_OBJECT + self.of, OUTPUT)]
-        return [*(device.code for device in self.devices), *host]
+        return [*(one.code for one in self.devices if one.unit.code in self.plan.outputs), *host]
 
     def actions(self) -> Iterator[Action]:
         for device in self.devices:
             yield from device.first()
         unit, codes = self.cut.object, {f"{one.stem}.code": one.code for one in self.devices}
+        if spirv := self.plan.spirv:
+            yield from _spirv(spirv, self._stem, self.of, self._turn(spirv.files[0][1]))
+            codes[f"{self._stem}{spirv.arch}.code"] = ActionOutput(f"{spirv.arch}{self.of}", CODE)
         if unit and (unit.host or not self.cut.host):
             read = {**codes, **({f"{self._stem}host.part": ActionOutput(_HOST + self.of, OUTPUT)} if unit.host else {})}
             yield self._bundle(_OBJECT, unit, read, Policy(diagnostics=Diagnostics.REFUSED, slot=False))
@@ -424,6 +452,8 @@ class SourceGraph:
         of_source = f" of '{self.plan.first.source}'" if self.several else ""
         for device in self.devices:
             yield device.counted(device.unit.arch + of_source)
+        if spirv := self.plan.spirv:
+            yield Unit(f"{spirv.arch}{self.of}", spirv.arch + of_source, (spirv.arch,))
         if self.cut.host:
             yield Unit(_HOST + self.of, HOST + of_source, (HOST,), passes=(_HOST + self.of,))
 

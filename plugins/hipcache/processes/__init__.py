@@ -8,6 +8,13 @@ from collections.abc import Iterator
 
 from hipcache.values import dataclass
 
+# The ways to look at a path.
+STAT, LINK, READ, LIST = "stat", "link", "read", "list"
+# What is no path (the root stands for one): the processor, by instructions that no list shows (native/processor.c).
+PROCESSOR = "processor"
+# The kernel lists the AMD GPUs here (ROCm's libraries also look through all of PCI, and for memory nodes): files that
+# can be looked at again, unlike all else that is asked of the machine.
+GPUS = ("/sys/class/kfd/", "/sys/bus/pci", "/sys/devices/")
 # The signals that end a compile.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -23,7 +23,7 @@ from hipcache import native
 from hipcache.disk.hashing import blake3
 from hipcache.disk.paths import HARMLESS, absolute, is_of_kernel
 from hipcache.disk.times import change_limit, keeps_change_time, latest, moved
-from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
+from hipcache.processes import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 from hipcache.values import dataclass
 
 #: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).

@@ -41,7 +41,7 @@ from hipcache.processes.runner import start_detached
 from hipcache.remote import address, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.remote.sockets import destination_of, place_of
-from hipcache.report import conditions, notices
+from hipcache.report import conditions
 from hipcache.shared import REMOTE_DOWN
 from hipcache.values import dataclass, field
 
@@ -299,9 +299,9 @@ def open_client(config: Config, environ: Mapping[str, str]) -> Client:
 
     def tell(fault: str, hint: str) -> None:
         about = " ".join(config.remote)
-        notices.tell([conditions.Condition("remote", fault, hint, about)], environ)
+        conditions.tell([conditions.Condition("remote", fault, hint, about)], environ)
 
-    return Client(config, environ, tell, notices.build_of_this_process)
+    return Client(config, environ, tell, conditions.build_of_this_process)
 
 
 def _is_silence(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import IO
 
 from hipcache import config
-from hipcache.cli import Session, seconds
+from hipcache.cli import Console, screen
 from hipcache.disk.paths import is_of_kernel
 from hipcache.errors import HipcacheError
 from hipcache.remote.client import open_client
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=seconds.parse,
+        type=screen.parse_seconds,
         default=SECONDS,
         metavar="SECONDS",
         help=f"time limit in seconds (default: {SECONDS:.0f})",
@@ -46,31 +46,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     try:
-        settings = config.load(session.environ, strict=True)
+        settings = config.load(console.environ, strict=True)
         if options.step and not (settings.remote and settings.prefetch and not settings.disable):
             return 0
         if not settings.remote:
             raise HipcacheError("no remote is set", "set HIPCACHE_REMOTE to its address: see docs/share.md")
-        _prefetch(options, session, settings)
+        _prefetch(options, console, settings)
     except HipcacheError as error:
         if not options.step:
             raise
-        print(f"hipcache: prefetch failed: {error}", file=session.err)
+        print(f"hipcache: prefetch failed: {error}", file=console.err)
     except Exception as error:  # the build comes first
         if not options.step:
             raise
-        print(f"hipcache: prefetch failed: {type(error).__name__}: {error}", file=session.err)
+        print(f"hipcache: prefetch failed: {type(error).__name__}: {error}", file=console.err)
     return 0
 
 
-def _prefetch(options: argparse.Namespace, session: Session, settings: config.Config) -> None:
+def _prefetch(options: argparse.Namespace, console: Console, settings: config.Config) -> None:
     """Raises HipcacheError."""
     if settings.readonly or settings.recache:
-        print("nothing prefetched: the store is read-only, or HIPCACHE_RECACHE is set", file=session.out)
+        print("nothing prefetched: the store is read-only, or HIPCACHE_RECACHE is set", file=console.out)
         return
-    client = open_client(settings, session.environ)
+    client = open_client(settings, console.environ)
     wrong = client.why_not()
     if wrong:
         raise HipcacheError(*wrong)
@@ -79,10 +79,10 @@ def _prefetch(options: argparse.Namespace, session: Session, settings: config.Co
         with _readable(path, end) as file:
             told = client.prefetch(file, end - time.monotonic(), "" if file == path else os.getcwd())
     except (OSError, ValueError) as error:
-        print(f"hipcache: prefetch is incomplete: {error}", file=session.err)
+        print(f"hipcache: prefetch is incomplete: {error}", file=console.err)
         return
     if told:
-        print(told, file=session.out)
+        print(told, file=console.out)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _MOST_STEPS = 3
 @dataclass(frozen=True)
 class SharedCache:
     """`fetch` puts the records that the remote has under those keys into the near cache, and returns None if it asked
-    nothing. `count` takes numbers by the names of units and of what is counted (`report/sums`)."""
+    nothing. `count` takes numbers by the names of units and of what is counted (`report/statistics`)."""
 
     near: ResultCache
     actions: NotedActions

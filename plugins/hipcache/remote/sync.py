@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hipcache import config
-from hipcache.cli import Session, seconds
+from hipcache.cli import Console, screen
 from hipcache.cli.screen import ProgressLine
 from hipcache.errors import HipcacheError
 from hipcache.remote import address
@@ -16,24 +16,28 @@ SUMMARY = "wait until all queued results are sent to the remote"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", type=seconds.parse, default=600.0, metavar="SECONDS", help="time limit in seconds (default: 600)"
+        "--timeout",
+        type=screen.parse_seconds,
+        default=600.0,
+        metavar="SECONDS",
+        help="time limit in seconds (default: 600)",
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
+def run(options: argparse.Namespace, console: Console) -> int:
+    settings = config.load(console.environ, strict=True)
     if not settings.remote:
         # No error: it is the last step of CI jobs, and a fork has no address.
-        print("nothing is sent: no remote is set (HIPCACHE_REMOTE, see docs/share.md)", file=session.out)
+        print("nothing is sent: no remote is set (HIPCACHE_REMOTE, see docs/share.md)", file=console.out)
         return 0
     faults: list[tuple[str, str]] = []
-    client = Client(settings, session.environ, lambda fault, hint: faults.append((fault, hint)))
+    client = Client(settings, console.environ, lambda fault, hint: faults.append((fault, hint)))
     missing = client.why_not()
     if missing:
         raise HipcacheError(*missing)
     left = -1
     try:
-        with ProgressLine(session.err, "compiles to send") as progress:
+        with ProgressLine(console.err, "compiles to send") as progress:
             for answer in client.sync(options.timeout):
                 left = int(answer["left"])
                 if left and answer.get("told"):
@@ -46,7 +50,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError(
             f"not all results are sent{waiting}: {error}", "try again; 'hipcache doctor' checks the remote"
         ) from error
-    print(_ended(settings), file=session.out)
+    print(_ended(settings), file=console.out)
     return 0
 
 

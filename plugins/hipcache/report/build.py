@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
+from hipcache.disk.confined import Confined
+from hipcache.report import statistics
 from hipcache.report.causes import MORE_FILES, is_file, rank
 from hipcache.report.history import Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL, UnitOutcome
+from hipcache.report.statistics import Statistics
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
-from hipcache.values import dataclass, replace
+from hipcache.values import asdict, dataclass, replace
 
 # A cause that goes on differently for each object: what stands before this is the cause.
 _DETAIL = "; "
@@ -180,3 +186,69 @@ def chrome_trace(compiles: Sequence[Compile], target: Callable[[str], str] = by_
         ],
         "displayTimeUnit": "ms",
     }
+
+
+_FILE = "statistics/builds"
+MOST = 200
+_MOST_BYTES = 1 << 20
+_MOST_CAUSES, _LONGEST = 5, 200
+
+
+@dataclass(frozen=True)
+class RecordedBuild:
+    """`when`: its end, seconds of the epoch; `seconds`: wall-clock time; `compiles`: by outcome; `units`: of each
+    architecture, of the host and of links, its hits and misses; `causes`: the first ones, with the units of each."""
+
+    when: float
+    seconds: float
+    command: str
+    label: str
+    compiles: dict[str, int]
+    units: dict[str, list[int]]
+    saved: float
+    causes: list[list[str | int]]
+
+    @property
+    def hits(self) -> int:
+        return self.compiles.get(HIT, 0)
+
+
+def recorded(
+    numbers: Statistics, causes: Sequence[Cause], when: float, seconds: float, command: str, label: str
+) -> RecordedBuild:
+    return RecordedBuild(
+        round(when, 3),
+        round(seconds, 3),
+        command[:_LONGEST],
+        label[:_LONGEST],
+        {end: count for end, count in numbers.compiles.items() if count},
+        {name: [tally.hits, tally.misses] for name, tally in numbers.units.items()},
+        round(numbers.seconds_saved, 3),
+        [[one.name[:_LONGEST], one.units] for one in causes[:_MOST_CAUSES]],
+    )
+
+
+def save(root: Path, umask: int | None, build: RecordedBuild) -> bool:
+    """False if it could not be written: only the list of builds lacks it."""
+    store = Confined(root, umask)
+    try:
+        store.make(("statistics",))
+        lines = [statistics.log_line(json.dumps(asdict(one)).encode()) for one in [*last_builds(root), build][-MOST:]]
+        statistics.write_whole(store, "builds", b"".join(lines))
+    except OSError:
+        return False
+    return True
+
+
+def last_builds(root: Path) -> list[RecordedBuild]:
+    """All that are known, the oldest first."""
+    try:
+        return list(_parsed(Confined(root).read(_FILE, _MOST_BYTES)))
+    except OSError:
+        return []
+
+
+def _parsed(content: bytes) -> Iterator[RecordedBuild]:
+    for text in statistics.log_lines(content):
+        with suppress(ValueError, TypeError):
+            yield RecordedBuild(**json.loads(text))

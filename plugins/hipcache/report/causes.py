@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hipcache.inputs.readset import ReadSet
-from hipcache.report.history import Record, UnitRecord
+from hipcache.report.history import VARIABLES, Record, UnitRecord
 
 _MOST_FILES = 4
 #: Begins what is said in place of further files of a unit: no cause of its own.
@@ -18,13 +18,6 @@ _OTHER_CUID = "the CUID changed (different options, or a different source or obj
 _VARIABLE = "variable "
 _BUNDLED = "the code objects are bundled differently"
 
-# Variables that reach a compile through the driver or the loader.
-VARIABLES = (
-    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
-    *("ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH", "HIP_VISIBLE_DEVICES", "CCC_OVERRIDE_OPTIONS"),
-    *("CLANG_CONFIG_FILE_SYSTEM_DIR", "CLANG_CONFIG_FILE_USER_DIR", "SOURCE_DATE_EPOCH", "LD_LIBRARY_PATH"),
-    *("LD_PRELOAD", "PATH", "HIPCACHE_BASEDIR"),
-)
 _TOOLS = ("compiler", "linker", "bundler")
 # Variables that hold paths, and the inputs that they can change besides options with one of the paths. The others may
 # change anything.

@@ -29,6 +29,14 @@ _LEFT = ".left"
 # Nanoseconds that a time may lose in a file system.
 _ROUNDING = 1_000_000
 
+# Variables that reach a compile through the driver or the loader.
+VARIABLES = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH", "HIP_VISIBLE_DEVICES", "CCC_OVERRIDE_OPTIONS"),
+    *("CLANG_CONFIG_FILE_SYSTEM_DIR", "CLANG_CONFIG_FILE_USER_DIR", "SOURCE_DATE_EPOCH", "LD_LIBRARY_PATH"),
+    *("LD_PRELOAD", "PATH", "HIPCACHE_BASEDIR"),
+)
+
 
 @dataclass(frozen=True)
 class UnitRecord:

@@ -1,12 +1,10 @@
-"""Every outcome of a compile, and every reason why one passes through.
-
-Each has a name, a sentence and a counter.
-"""
+"""Every outcome of a compile. Each has a name, a sentence and a counter, as each reason to pass through (`reasons`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hipcache import shared
 from hipcache.values import dataclass, field, replace
 
 HIT = "hit"
@@ -82,53 +80,6 @@ def counted(ends: Sequence[str]) -> str:
     return ", ".join(f"{number} {WORDS[end][number != 1]}" for end, number in numbers.items())
 
 
-# Why a command passes through: reason -> sentence.
-REASONS = {
-    "not_hip": "the command has no HIP source",
-    "cxx_cache": "it has no HIP source, and went to the cache that HIPCACHE_CXX_CACHE names",
-    "link_or_not_hip": "the command has no HIP source, or it links",
-    "link": "it links",
-    "preprocess": "it preprocesses to standard output",
-    "dependencies_only": "it only lists dependencies",
-    "no_object": "it makes no object",
-    "asks_driver": "it asks the driver something",
-    "save_temps": "it keeps intermediate files",
-    "new_driver": "it links with the new offload driver, and the clang is not version 19 or 21 to 24",
-    "target_id": "it links with the new offload driver, and its target IDs are linked together",
-    "lto": "it is a link with host LTO, or one step of it",
-    "side_output": "it writes a second output that hipcache does not cache, or lists headers",
-    "temporary_names": "it prints or writes the names of temporary files",
-    "command_line": "its output contains the command line or its own bitcode",
-    "assembler": "it uses another assembler than clang's own",
-    "assembler_files": "it assembles a source that may read other files",
-    "pch": "it uses a precompiled header",
-    "coverage": "it instruments bitcode for coverage",
-    "modules": "it uses modules",
-    "plugin": "it loads a compiler plugin",
-    "random_cuid": "it asks for a random CUID",
-    "not_compiler": "its program is no compiler, but one that starts a compiler",
-    "several_sources": "it has several sources that hipcache cannot compile one by one",
-    "standard_streams": "it reads standard input or another stream, or writes standard output",
-    "linked_output": "its output is a link, and the bundler writes to the link's target",
-    "output": "an output cannot be written",
-    "response_file": "a response file cannot be read",
-    "iree_output": "this iree-compile command writes something other than one module",
-    "wrapper": "hipcc, or another script in the compiler's place, does more than run clang",
-    "scons_spawn": "SCons must run the command itself (SPAWN, SHELL, SHELL_ENV_GENERATORS, chdir, words for the shell)",
-    "driver": "the driver prints no plan (-###)",
-    "plan": "hipcache does not know this kind of driver plan",
-    "compiler_option": "hipcache does not know an option of the compiler proper (cc1)",
-    "linker_option": "hipcache does not know an option of the device linker",
-    "tool": "a program that the driver would run cannot be read",
-    "named_file": "a file that an option names cannot be read",
-    "job_output": "a job printed something unexpected",
-    "object_layout": "hipcache does not know the layout of the host object",
-    "unobserved": "compiled, not stored: hipcache cannot observe here which files the compiler reads",
-    "store": "the store cannot be used",
-    "store_full": "the disk of the store is full",
-    "native": "the native library of hipcache cannot be used",
-    "limits": "the process has reached a limit (open files, processes, memory)",
-    "temporary_directory": "the directory for temporary files (TMPDIR) cannot be used",
-    "internal": "an error in hipcache itself",
-    "job_failed_alone": "a job failed when hipcache ran it, but the whole command succeeded",
-}
+def is_check(path: str) -> bool:
+    """Is the object at absolute `path` one of a configure check? native/launcher.c tells them by the same places."""
+    return any(one in path for one in shared.CHECK_DIRECTORIES) or "/" in path.partition(shared.MESON_CHECK)[2]

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hipcache.errors import HipcacheError
-from hipcache.report import sums
-from hipcache.report.outcome import CompileOutcome, UnitOutcome
-from hipcache.values import dataclass
+from hipcache.report import statistics
+from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome, is_check
+from hipcache.values import dataclass, replace
 
 FORMAT = 1
 _HINT = "set HIPCACHE_STATS_LOG to a file before the build, and name that file"
@@ -75,7 +76,7 @@ def line(
         "directory": cwd,
         "object": os.path.join(cwd, path) if path else "",
         "direct": False,
-        "counted": sums.texts(end),
+        "counted": statistics.log_texts(end),
         "units": [
             {"name": unit.name, "hit": unit.hit, "seconds": round(unit.seconds, 3), "why": list(unit.why)}
             for unit in end.units
@@ -133,7 +134,7 @@ def _read(text: str) -> Compile | None:
         told = json.loads(text)
         counted = tuple(str(one) for one in told["counted"])
         for one in counted:
-            sums.counters(one)
+            statistics.counters(one)
         units = tuple(
             UnitOutcome(str(unit["name"]), bool(unit["hit"]), why=tuple(unit["why"]), seconds=float(unit["seconds"]))
             for unit in told.get("units", ())
@@ -151,3 +152,31 @@ def _read(text: str) -> Compile | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+# The others go on in the compiler, or end early.
+_TIMED = (HIT, PARTIAL, MISS)
+
+
+def total(log: Path) -> statistics.Statistics:
+    """The sums of a statistics log. Raises NoLog."""
+    return together(read(log))
+
+
+def together(compiles: Iterable[Compile]) -> statistics.Statistics:
+    """The sums without configure checks, which are counted apart; `since` is the begin of the first compile."""
+    counts, checks = Counter[str](), Counter[str]()
+    took: dict[str, list[float]] = {end: [] for end in _TIMED}
+    since: float | None = None
+    for one in compiles:
+        since = one.began if since is None else min(since, one.began)
+        if is_check(one.object):
+            checks[one.outcome] += 1
+            continue
+        for text in one.counted:
+            counts.update(statistics.counters(text))
+        if one.seconds and one.outcome in took:
+            took[one.outcome].append(one.seconds)
+    average = {end: sum(seconds) / len(seconds) for end, seconds in took.items() if seconds}
+    timed = {end: len(seconds) for end, seconds in took.items() if seconds}
+    return replace(statistics.of_counters(counts, since), average_seconds=average, timed=timed, checks=dict(checks))

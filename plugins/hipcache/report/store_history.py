@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.disk.confined import Confined
-from hipcache.report import statistics, sums
+from hipcache.report import statistics
 from hipcache.report.outcome import HIT, MISS, PARTIAL
-from hipcache.report.sums import OF_EVICTIONS
+from hipcache.report.statistics import OF_EVICTIONS
 from hipcache.store import StoreSize
 from hipcache.values import dataclass
 
@@ -101,7 +101,7 @@ def _points(store: Confined) -> list[Point]:
 
 
 def _parsed(content: bytes) -> Iterator[Point]:
-    for text in sums.lines(content):
+    for text in statistics.log_lines(content):
         with suppress(ValueError, TypeError):
             numbers = [int(number) for number in text.split(b"\t")]
             if min(numbers) >= 0 and max(numbers) < 1 << 63:
@@ -109,4 +109,4 @@ def _parsed(content: bytes) -> Iterator[Point]:
 
 
 def _line(point: Point) -> bytes:
-    return sums.line(b"\t".join(b"%d" % number for number in point.numbers))
+    return statistics.log_line(b"\t".join(b"%d" % number for number in point.numbers))

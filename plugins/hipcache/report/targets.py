@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from hipcache.patterns import pattern
-from hipcache.report.checks import is_check
+from hipcache.report.outcome import is_check
 from hipcache.values import dataclass, field
 
 CHECKS = "(configure checks)"

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
-from hipcache.report.checks import is_check
-from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome
+from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, is_check
 from hipcache.values import replace
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def record(
                 path = os.path.join(cwd, output) if (output := _output(command)) else ""
                 ended = end.outcome, end.reason, end.detail, end.notes
                 told = Record(path, time.time(), tuple(command), cwd, *ended, {}, ())
-            _save(config, replace(told, seconds=round(took, 3)))
+            _save(config, replace(told, seconds=round(took, 3)), began)
     if config.log or config.stats_log:
         from hipcache.report import stats_log  # only for who wants one
 
@@ -85,12 +84,14 @@ def record(
         _log_line(config, line, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}", command)
 
 
-def _save(config: Config, told: Record) -> None:
+def _save(config: Config, told: Record, began: float | None) -> None:
     from hipcache.report.history import History
     from hipcache.store.layout import HISTORY
     from hipcache.store.local import LocalStore
 
-    store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask)  # whatever its records need
+    # Whatever its records need; of the compile, nothing makes room for this.
+    since = time.time() - _took(began)
+    store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask, since=since)
     History(store.notes(HISTORY)).save(told)
 
 
@@ -99,7 +100,7 @@ def indirect(config: Config, told: Record, why: str, began: float | None = None)
     `record`."""
     if why:
         note = f"the next compile of this command is no direct hit: {why}"
-        _save(config, replace(told, notes=(*told.notes, note), seconds=round(_took(began), 3)))
+        _save(config, replace(told, notes=(*told.notes, note), seconds=round(_took(began), 3)), began)
         log(config, f"{note} ({' '.join(told.command)})")
 
 

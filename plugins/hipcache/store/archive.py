@@ -46,7 +46,7 @@ _MOST_TIME = 8**11 - 1
 _NO_ZSTD = "install the Python package: pip install zstandard"
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """`tree`: "blobs" or "actions"; `name`: 64 hexadecimal digits; `used`: seconds since the epoch."""
 
     tree: str
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     content: bytes
 
 
-def write(path: Path, entries: Iterable[Entry]) -> int:
+def write(path: Path, entries: Iterable[ArchiveEntry]) -> int:
     """Make the file, which appears whole. The number of entries. Raises HipcacheError, OSError."""
     count = 0
     with _to_write(path) as out:
@@ -70,7 +70,7 @@ def write(path: Path, entries: Iterable[Entry]) -> int:
     return count
 
 
-def read(path: Path) -> Iterator[Entry]:
+def read(path: Path) -> Iterator[ArchiveEntry]:
     """The entries, as the file has them: nothing in them is checked but names and sizes. Raises HipcacheError if it
     is no archive of hipcache, or not a whole one; OSError."""
     with _to_read(path) as stream:
@@ -92,7 +92,7 @@ def read(path: Path) -> Iterator[Entry]:
                 )
             content = _take(stream, member.size, path)
             _take(stream, -member.size % tarfile.BLOCKSIZE, path)
-            yield Entry(found[1], found[2] + found[3], max(0, int(member.mtime)), content)
+            yield ArchiveEntry(found[1], found[2] + found[3], max(0, int(member.mtime)), content)
 
 
 _HINT = "import a file that 'hipcache export' has made"

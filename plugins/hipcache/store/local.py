@@ -119,7 +119,8 @@ class LocalStore:
 
     `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
-    `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS.
+    `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS. `since`: when the
+    present compile began (None: now), what it uses is evicted last.
     """
 
     def __init__(
@@ -132,27 +133,24 @@ class LocalStore:
         seal: Seal = NO_SEAL,
         umask: int | None = None,
         packs: bool = True,
+        since: float | None = None,
     ) -> None:
         self.root = root
         self.max_bytes = max_bytes
         self.read_only = read_only
         self.seal = seal
-        self._packs = packs and not read_only
         self._clock = clock
         self.confined = Confined(root, umask)
-        self._upkeep = Upkeep(self.confined, clock)
+        self._upkeep = Upkeep(self.confined, clock, since)
         self._entries = Entries(self.confined, self._upkeep.ledger, clock, read_only=read_only)
-        self._puts = Puts(self._entries, self._upkeep, max_bytes)
+        self._puts = Puts(self._entries, self._upkeep, max_bytes, packs and not read_only)
         self.work = Work(self._entries)
 
     def pack(self) -> None:
-        """Put what was put since the last time into one pack. Only room is lost if that cannot be done."""
-        if not self._packs or not compression.library() or not native.reads_packs():
-            return
-        names = self._puts.fresh()
-        with suppress(OSError, compression.ZstdError, MemoryError):
-            for start in range(0, len(names), _PACKED):
-                self._entries.pack(names[start : start + _PACKED])
+        """Put what was put since the last time into one pack. Only room is lost if that cannot be done.
+        A compile has ended, and what is used from now on is the next one's."""
+        self._upkeep.since = self._clock()
+        self._puts.pack()
 
     def packed(self, tree: str) -> dict[str, str]:
         """The pack (its name below `v2/`) by what names it of each that has no file of its own."""
@@ -362,14 +360,19 @@ class Puts:
     entries: Entries
     upkeep: Upkeep
     max_bytes: int
+    packs: bool
     _fresh: dict[str, None] = field(default_factory=dict)
 
-    def fresh(self) -> list[str]:
-        """The records and contents that were put since this was last asked, the newest first."""
+    def pack(self) -> None:
+        """Put the records and contents that were put since the last time into one pack, the newest first."""
+        if not self.packs or not compression.library() or not native.reads_packs():
+            return
         names = list(self._fresh)
         for name in names:
             self._fresh.pop(name, None)
-        return names[::-1]
+        with suppress(OSError, compression.ZstdError, MemoryError):
+            for end in range(len(names), 0, -_PACKED):
+                self.entries.pack(names[max(0, end - _PACKED) : end][::-1])
 
     def put(self, name: str, content: bytes, *, own: bool = False) -> None:
         """Write an entry, then do the upkeep that is due. Raises StoreError."""

@@ -7,7 +7,8 @@ in none stand in one order, and leave as a whole. They are removed directory by 
 
 A store that is too small for a build would lose each entry just before the next build asks for it, if the oldest went
 first: builds go through their sources in the same order. So where all were used within RECENT seconds, the first ones
-of these stay, up to STEADY of the limit, with the packs that they need, and what came behind them takes turns.
+of these stay, up to STEADY of the limit, with the packs that they need, and what came behind them takes turns. What the
+present compile has used goes last: whatever it takes, the same command finds it.
 
 Where locks do not work, two processes may do it at once: nothing breaks, both subtract only what they removed.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -59,7 +61,7 @@ _DIRECTORIES = (ACTIONS, BLOBS, PACKS, HISTORY, TOOLS)
 _FIXED = (errno.EXDEV, errno.EBUSY, *faults.ERRORS)
 
 
-class Entry(NamedTuple):
+class StoreEntry(NamedTuple):
     """A file of the store; tuples of it sort by last use. `size`: bytes that it takes from the limit."""
 
     mtime_ns: int
@@ -73,12 +75,14 @@ def no_progress(entries: int) -> None:
 
 class Upkeep:
     """`clock` gives seconds since the epoch, as the mtimes of the entries. `on_evicted` is told how many entries were
-    removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries."""
+    removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries. `since`:
+    when the present compile began, in seconds of the epoch."""
 
-    def __init__(self, confined: Confined, clock: Callable[[], float]) -> None:
+    def __init__(self, confined: Confined, clock: Callable[[], float], since: float | None = None) -> None:
         self._confined = confined
         self.ledger = Ledger(confined)
         self._clock = clock
+        self.since = clock() if since is None else since
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
@@ -115,7 +119,8 @@ class Upkeep:
             return 0
         entries, freed = self.count(), 0
         if 0 < max_bytes < self._numbers().bytes:
-            freed = self.evict(self.by_turn(entries, max_bytes), int(max_bytes * KEEP))
+            turns, last = self.by_turn(entries, max_bytes)
+            freed = self.evict(turns, int(max_bytes * KEEP)) + self.evict(last, max_bytes)
         self._tell()
         return freed
 
@@ -139,7 +144,7 @@ class Upkeep:
                 book.add(entry.size)
         return book
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[StoreEntry]:
         """Every entry, in no order. What vanishes meanwhile is left out, and what is no directory in the place of
         one."""
         for shard, status in self._confined.listing(HISTORY):
@@ -148,11 +153,11 @@ class Upkeep:
         for top in (ACTIONS, BLOBS, PACKS, TOOLS):
             yield from self._entries_in(top)
 
-    def _entries_in(self, directory: str) -> Iterator[Entry]:
+    def _entries_in(self, directory: str) -> Iterator[StoreEntry]:
         for last, status in self._confined.listing(directory):
             name = f"{directory}/{last}"
             if name != INDEX:
-                yield Entry(status.st_mtime_ns, name, charge(name, status.st_size))
+                yield StoreEntry(status.st_mtime_ns, name, charge(name, status.st_size))
 
     def beside(self) -> int:
         """Bytes of what is no entry: statistics, and what is worked on in tmp/."""
@@ -167,7 +172,7 @@ class Upkeep:
                     size += self._tree_bytes(f"{directory}/{last}", depth - 1)
         return size
 
-    def count(self) -> list[Entry]:
+    def count(self) -> list[StoreEntry]:
         """List all entries and put the sum right. Raises OSError."""
         with self.ledger.held() as book:
             bytes_before, entries_before = book.added_bytes, book.added_entries
@@ -184,28 +189,31 @@ class Upkeep:
                 Packs(self._confined).index()
         return entries
 
-    def by_last_use(self, entries: Iterable[Entry]) -> list[Entry]:
+    def by_last_use(self, entries: Iterable[StoreEntry]) -> list[StoreEntry]:
         """The oldest first."""
         now = self._clock()
         return sorted(entries, key=lambda entry: (last_use(entry.mtime_ns, now), entry))
 
-    def by_turn(self, entries: Iterable[Entry], max_bytes: int) -> list[Entry]:
-        """In the order in which they have to go so that KEEP of the limit are held."""
+    def by_turn(self, entries: Iterable[StoreEntry], max_bytes: int) -> tuple[list[StoreEntry], list[StoreEntry]]:
+        """In the order in which they have to go so that KEEP of the limit are held, and those that go only where they
+        are more than all of it."""
         ordered, now = self.by_last_use(entries), self._clock()
-        old = [entry for entry in ordered if last_use(entry.mtime_ns, now) < (now - RECENT) * 1e9]
-        rest = sum(entry.size for entry in ordered[len(old) :])
-        if rest <= max_bytes * KEEP:
-            return old
-        steady, others, room = list[Entry](), list[Entry](), max_bytes * STEADY
-        for entry in ordered[len(old) :]:
+        times = [last_use(entry.mtime_ns, now) for entry in ordered]
+        recent, present = (bisect_left(times, moment * 1e9) for moment in (now - RECENT, self.since))
+        old, last = ordered[:recent], ordered[max(recent, present) :]
+        if sum(entry.size for entry in ordered[recent:]) <= max_bytes * KEEP:
+            return old, last
+        steady, others, room = list[StoreEntry](), list[StoreEntry](), max_bytes * STEADY
+        for entry in ordered[recent:present]:
             room -= entry.size
             (others if room < 0 else steady).append(entry)
         packs = Packs(self._confined)
-        needed = set[str]().union(*(packs.table(entry.name).bases for entry in steady if entry.name.startswith(PACKS)))
-        last = [entry for entry in others if entry.name in needed]
-        return old + [entry for entry in others if entry.name not in needed] + steady + last
+        stay = (entry.name for entry in (*steady, *last) if entry.name.startswith(PACKS))
+        needed = set[str]().union(*(packs.table(name).bases for name in stay))
+        turns = sorted([*others, *steady[::-1]], key=lambda entry: entry.name in needed)
+        return old + turns, last
 
-    def unused_for(self, entries: Iterable[Entry], seconds: float) -> list[Entry]:
+    def unused_for(self, entries: Iterable[StoreEntry], seconds: float) -> list[StoreEntry]:
         """Those that were surely not used for so long."""
         now = self._clock()
         last = (now - seconds - USE_STEP) * 1e9
@@ -237,11 +245,11 @@ class Upkeep:
         self._tell()
         return freed
 
-    def over(self, entries: Sequence[Entry], down_to: int) -> list[Entry]:
+    def over(self, entries: Sequence[StoreEntry], down_to: int) -> list[StoreEntry]:
         """Those from the first on that have to go until `down_to` bytes are held. Raises OSError."""
         with self.ledger.held() as book:
             over = book.bytes - down_to
-        going: list[Entry] = []
+        going: list[StoreEntry] = []
         for entry in entries:
             if over <= 0:
                 break
@@ -249,7 +257,9 @@ class Upkeep:
             over -= entry.size
         return going
 
-    def evict(self, entries: Sequence[Entry], down_to: int, *, progress: Callable[[int], object] = no_progress) -> int:
+    def evict(
+        self, entries: Sequence[StoreEntry], down_to: int, *, progress: Callable[[int], object] = no_progress
+    ) -> int:
         """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
         after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
         going = sorted(self.over(entries, down_to), key=lambda entry: entry.name)
@@ -273,7 +283,7 @@ class Upkeep:
             self.on_evicted(removed, freed)
         return freed
 
-    def _remove_empty(self, gone: Iterable[Entry]) -> None:
+    def _remove_empty(self, gone: Iterable[StoreEntry]) -> None:
         """The directories of objects that have no history any more."""
         for directory in dict.fromkeys(os.path.dirname(entry.name) for entry in gone):
             if directory.startswith(f"{HISTORY}/"):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hipcache import __version__
 from hipcache.app import kinds
-from hipcache.app.world import world_of
+from hipcache.app.front import world_of
 from hipcache.build import Bound, Inputs, Process, Ran, Step
 from hipcache.build.loop import Executor, build
 from hipcache.clang import dry_run, plan, wrapper

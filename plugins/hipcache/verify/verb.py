@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import stat
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from random import sample
+from typing import NamedTuple
 
 from hipcache import config
-from hipcache.cli import Session, compilation_database, refuse_alone
+from hipcache.cache import references
+from hipcache.cli import Console, compilation_database, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
+from hipcache.disk.confined import Confined
 from hipcache.engine import open_engine
 from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
+from hipcache.store.faults import as_store_error
 from hipcache.store.local import LocalStore, is_there, open_store
-from hipcache.values import replace
-from hipcache.verify import comparison, entries
+from hipcache.values import dataclass, field, replace
+from hipcache.verify import comparison
 from hipcache.verify.comparison import ENDS, NOT_COMPARED, NOT_STORED, Compared
-from hipcache.verify.entries import Checked
 
 SUMMARY = "check every entry of the store, or recompile some objects and compare"
 DAMAGED = 1
@@ -58,44 +66,44 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, console: Console) -> int:
     for option, value in (("--sample", options.sample), ("-p", options.build)):
         if value and not options.compile:
             refuse_alone(option, "--compile")
-    settings = config.load(session.environ, strict=True)
+    settings = config.load(console.environ, strict=True)
     if options.compile:
-        return _compile(settings, options, session)
+        return _compile(settings, options, console)
     if not options.json and not is_there(settings):
-        print(f"nothing to check: there is no store in '{settings.dir}' yet", file=session.out)
+        print(f"nothing to check: there is no store in '{settings.dir}' yet", file=console.out)
         return 0
-    return _check(open_store(settings), options, session)
+    return _check(open_store(settings), options, console)
 
 
-def _check(store: LocalStore, options: argparse.Namespace, session: Session) -> int:
-    with ProgressLine(session.err, "entries checked") as progress:
-        checked = entries.check(store, progress.at)
+def _check(store: LocalStore, options: argparse.Namespace, console: Console) -> int:
+    with ProgressLine(console.err, "entries checked") as progress:
+        checked = check(store, progress.at)
     if options.json:
-        print(json.dumps(_as_json(checked), indent=2), file=session.out)
+        print(json.dumps(_as_json(checked), indent=2), file=console.out)
     else:
-        _show(checked, store, session)
+        _show(checked, store, console)
     return DAMAGED if checked.damaged else 0
 
 
-def _show(checked: Checked, store: LocalStore, session: Session) -> None:
+def _show(checked: Checked, store: LocalStore, console: Console) -> None:
     for one in checked.damaged:
-        print(f"{one.kind} '{one.name}': {one.why}{'; removed' if one.removed else ''}", file=session.out)
+        print(f"{one.kind} '{one.name}': {one.why}{'; removed' if one.removed else ''}", file=console.out)
     total = f"{plural(checked.blobs, 'blob')} and {plural(checked.records, 'record')} checked"
     removed = sum(one.removed for one in checked.damaged)
     left = len(checked.damaged) - removed
     words = [total, f"{removed} removed" if removed else "", f"{plural(left, 'damaged entry')} kept" if left else ""]
-    print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=session.out)
+    print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=console.out)
     if checked.evicted:
         done = "would be removed" if store.read_only else "removed"
-        print(f"{plural(checked.evicted, 'record')} whose contents were evicted: {done}.", file=session.out)
+        print(f"{plural(checked.evicted, 'record')} whose contents were evicted: {done}.", file=console.out)
     if left and store.read_only:
         print(
             "The store may only be read: unset HIPCACHE_READONLY, or run this as its owner, to remove them.",
-            file=session.out,
+            file=console.out,
         )
 
 
@@ -104,14 +112,14 @@ def _as_json(checked: Checked) -> dict[str, object]:
     return {"blobs": checked.blobs, "records": checked.records, "damaged": damaged, "evicted": checked.evicted}
 
 
-def _compile(settings: Config, options: argparse.Namespace, session: Session) -> int:
+def _compile(settings: Config, options: argparse.Namespace, console: Console) -> int:
     # Looked at, not used: nothing is stored, and what is used least stays so.
-    engine = open_engine(replace(settings, readonly=True, recache=False), session.environ)
-    listed = compilation_database.commands(options.build or Path(), session.environ)
+    engine = open_engine(replace(settings, readonly=True, recache=False), console.environ)
+    listed = compilation_database.commands(options.build or Path(), console.environ)
     done: list[Compared] = []
     rest = sample(listed, len(listed))
     with (
-        ProgressLine(session.err, "compiles looked at") as progress,
+        ProgressLine(console.err, "compiles looked at") as progress,
         tempfile.TemporaryDirectory(prefix="hipcache-") as top,
     ):
         while rest and (wanted := (options.sample or SAMPLE) - _compared(done)) > 0:
@@ -136,9 +144,9 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
         if (path := comparison.keep(settings.dir, one.difference, engine.clock()))
     }
     if options.json:
-        print(json.dumps(_compared_json(done, kept), indent=2), file=session.out)
+        print(json.dumps(_compared_json(done, kept), indent=2), file=console.out)
     else:
-        _show_compared(done, kept, session)
+        _show_compared(done, kept, console)
     return DAMAGED if any(one.end == DIFFERENT for one in done) else 0
 
 
@@ -146,17 +154,17 @@ def _compared(done: list[Compared]) -> int:
     return sum(one.end not in (NOT_STORED, NOT_COMPARED) for one in done)
 
 
-def _show_compared(done: list[Compared], kept: dict[str, str], session: Session) -> None:
+def _show_compared(done: list[Compared], kept: dict[str, str], console: Console) -> None:
     for one in done:
         if one.difference:
             where = f"; both are in '{kept[one.output]}'" if one.output in kept else ""
-            print(f"different: {one.difference.summary()}{where}", file=session.out)
+            print(f"different: {one.difference.summary()}{where}", file=console.out)
         elif one.why:
-            print(f"{one.end}: '{one.output}': {one.why}", file=session.out)
+            print(f"{one.end}: '{one.output}': {one.why}", file=console.out)
     counts = Counter(one.end for one in done)
     ends = ", ".join(f"{counts[end]} {end}" for end in ENDS if counts[end])
     compared = f"{plural(_compared(done), 'object')} recompiled"
-    print(f"{compared}: {ends}" if done else "the build lists no HIP compile", file=session.out)
+    print(f"{compared}: {ends}" if done else "the build lists no HIP compile", file=console.out)
 
 
 def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, object]:
@@ -167,3 +175,162 @@ def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, obje
             {**one.difference.as_json(), "report": kept.get(one.output)} for one in done if one.difference is not None
         ],
     }
+
+
+# Every entry of a local store checked: digests, records that read, and that what they name is there.
+#
+# Nothing outside of the store is read or written (`confined`), and whatever lies in the place of an entry, a shard or a
+# record is removed as what it is. An entry is removed only after it was looked at a second time: another process may
+# have put a good one there meanwhile. A record whose blobs were evicted goes, too, and is no damage.
+
+ACTIONS, BLOBS = "actions", "blobs"
+_HEX = frozenset("0123456789abcdef")
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISREG, "a file"),
+)
+_NOUNS = {ACTIONS: "record", BLOBS: "blob"}
+_WRONG_DIGEST = "its content does not have its digest"
+
+
+class Damage(NamedTuple):
+    """`kind`: "blob", "record" or "other"; `name`: its path below `v2/`; `why` in words."""
+
+    kind: str
+    name: str
+    why: str
+    removed: bool
+
+
+class Fault(NamedTuple):
+    """`why` in words; `gone`: the digests of the blobs that a record names and that are not there."""
+
+    why: str
+    gone: frozenset[str] = frozenset()
+
+
+@dataclass
+class Checked:
+    """The number of entries, and those that were damaged. `evicted`: records of which blobs were evicted, all removed
+    if the store may be written."""
+
+    blobs: int = 0
+    records: int = 0
+    damaged: list[Damage] = field(default_factory=list)
+    evicted: int = 0
+
+    def count(self, tree: str, place: _Place) -> None:
+        self.blobs += tree == BLOBS and not place.why
+        self.records += tree == ACTIONS and not place.why
+
+
+def check(store: LocalStore, progress: Callable[[int], object] = lambda number: None) -> Checked:
+    """Check all entries of `store`, and remove what is damaged unless it is read-only. `progress` is called with the
+    number of entries that have been checked so far. Raises OSError, and StoreError if the store cannot be read."""
+    checked = Checked()
+    with as_store_error("read", store.confined.base), suppress(FileNotFoundError):
+        os.close(store.confined.open_base())
+    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    # The blobs first: a record that names a damaged one is then found to name one that is gone.
+    bad: set[str] = set()
+    for tree, check_one in ((BLOBS, _check_blob), (ACTIONS, _check_record)):
+        for place in _places(reader, tree):
+            fault = Fault(place.why) if place.why else check_one(reader, place) and check_one(reader, place)
+            checked.count(tree, place)
+            progress(checked.blobs + checked.records)
+            # Of a pack, the others are good: such a record is no hit, and leaves with them.
+            evicted = fault and fault.gone and fault.gone.isdisjoint(bad)
+            if not fault or (evicted and place.is_packed):
+                continue
+            removed = not store.read_only and place.remove()
+            if evicted:
+                checked.evicted += 1
+            else:
+                kind = "other" if place.why else _NOUNS[tree]
+                checked.damaged.append(Damage(kind, place.name, fault.why, removed))
+                bad.add(place.digest)
+    if not store.read_only and (checked.evicted or any(one.removed for one in checked.damaged)):
+        store.collect()  # which counts what is left
+    return checked
+
+
+# Where entries lie
+
+
+class _Place:
+    """The place of an entry, or what is there instead. `why`: what is wrong with it by its name or kind; `pack`: the
+    name of its pack, if it has no file of its own."""
+
+    def __init__(self, confined: Confined, tree: str, digest: str, why: str = "", pack: str = "") -> None:
+        self._confined = confined
+        self._file = pack or f"{tree}/{digest}"
+        self.name = f"{tree}/{digest}"
+        self.digest = digest
+        self.why = why
+        self.is_packed = bool(pack)
+
+    def is_there(self) -> bool:
+        try:
+            self._confined.status(self._file)
+        except OSError:
+            return False
+        return True
+
+    def remove(self) -> bool:
+        """Remove it, whatever it is, and all of its pack; False if that is not possible."""
+        try:
+            self._confined.discard(self._file)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+
+def _places(store: LocalStore, tree: str) -> Iterator[_Place]:
+    """All that lies in one of the two trees, or belongs there."""
+    for name, status in sorted(store.confined.listing(tree), key=lambda found: found[0]):
+        why = "" if stat.S_ISREG(status.st_mode) else f"{_what(status.st_mode)} is in the place of an entry"
+        yield _Place(store.confined, tree, name, why if _is_hex(name, 64) else "it is no entry's name")
+    for digest, pack in sorted(store.packed(tree).items()):
+        yield _Place(store.confined, tree, digest, pack=pack)
+
+
+def _what(mode: int) -> str:
+    """The kind of a file, in words."""
+    return next((word for is_kind, word in _KINDS if is_kind(mode)), "a device")
+
+
+def _is_hex(name: str, digits: int) -> bool:
+    return len(name) == digits and _HEX.issuperset(name)
+
+
+# The faults of entries; None: there is none
+
+
+def _check_blob(reader: LocalStore, place: _Place) -> Fault | None:
+    return Fault(_WRONG_DIGEST) if reader.get_blob(place.digest) is None and place.is_there() else None
+
+
+def _check_record(reader: LocalStore, place: _Place) -> Fault | None:
+    payload = reader.get_record(place.digest)
+    if payload is None and reader.seal.secret:
+        payload = LocalStore(reader.root, max_bytes=0, read_only=True).get_record(place.digest)
+    if payload is None:
+        return Fault(_WRONG_DIGEST) if place.is_there() and not reader.has_sealed(place.digest) else None
+    try:
+        if references.kind_of(payload) == references.PASS:
+            missed = [_missed(reader, references.blobs_of(entry)) for entry in references.entries(payload)]
+            usable = not all(missed) or not missed
+            return None if usable else Fault("no entry of it has all blobs that it names", frozenset(chain(*missed)))
+        gone = _missed(reader, references.blobs(payload))
+    except ValueError as error:
+        return Fault(f"it does not read: {error}")
+    return Fault(f"it names a blob that is not there: {gone[0]}", frozenset(gone)) if gone else None
+
+
+def _missed(reader: LocalStore, digests: Iterable[str]) -> list[str]:
+    return [digest for digest in digests if not reader.has_blob(digest)]

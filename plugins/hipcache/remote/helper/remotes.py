@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -16,7 +17,7 @@ from hipcache.remote.helper.connection import connect
 from hipcache.remote.helper.transfer import Transfer, TransferCounts
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
-from hipcache.values import dataclass
+from hipcache.values import dataclass, field
 
 # Damaged results in a row after which nothing is asked for any more.
 _MOST_DAMAGED = 200
@@ -46,12 +47,14 @@ class Remote:
     compilers: Callable[[Sequence[str]], object] = bool
     _transfer: Transfer | None = None
     _damaged: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self) -> Transfer:
         """Load the protocol. Nothing is sent. Raises RemoteError."""
-        if self._transfer is None:
-            self._transfer = Transfer(self.store, self.connect(), self.store.seal, self.compilers)
-        return self._transfer
+        with self._lock:
+            if self._transfer is None:
+                self._transfer = Transfer(self.store, self.connect(), self.store.seal, self.compilers)
+            return self._transfer
 
     def failed(self, error: BaseException) -> None:
         """A fetch did: nothing is asked for until it is well."""
@@ -62,9 +65,12 @@ class Remote:
         return f"remote '{self.address.name}': {_words(error)}"
 
     def judge(self, tally: TransferCounts) -> None:
-        """One that gives nothing but garbage is not asked any more."""
-        self._damaged = 0 if tally.hits else self._damaged + tally.errors
-        if self._damaged >= _MOST_DAMAGED:
+        """Count what came. One that gives nothing but garbage is not asked any more."""
+        with self._lock:
+            self.received += tally.received
+            self._damaged = 0 if tally.hits else self._damaged + tally.errors
+            is_garbage = self._damaged >= _MOST_DAMAGED
+        if is_garbage:
             self.kind = GARBAGE
             self.breaker.open("its data is damaged, or does not come from hipcache")
 

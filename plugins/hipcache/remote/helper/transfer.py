@@ -213,15 +213,17 @@ class Transfer:
 
     def fetch(self, keys: Sequence[str], progress: Progress, later: Backlog | None = None) -> TransferCounts:
         """`later`: who takes what is not written at once. Raises RemoteError."""
-        tally = TransferCounts()
+        tally, tally_behind = TransferCounts(), TransferCounts()
         asked = self._results(keys, tally, progress)
         self._read_compilers(asked.values())
         following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
         behind = [key for key in following if self.store.get_action(key) is None][:MOST_NEXT]
         with ThreadPoolExecutor(1, "behind") as beside:
-            others = beside.submit(self._results, behind, tally, progress)
+            others = beside.submit(self._results, behind, tally_behind, progress)
             contents = self._contents(asked.values(), {}, tally, progress)
             more = others.result()
+        tally.received += tally_behind.received
+        tally.errors += tally_behind.errors
         contents = self._contents(more.values(), contents, tally, progress)
         keeping = Arrivals(self.store, contents, later)
         tally.found += keeping.keep([*more.values(), *asked.values()])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from hip import FULL
-from hipcache.inputs.comments import without_comments
-from hipcache.inputs.quoted import lines_of, quotes
-from hipcache.inputs.readset import Quote, ReadFile
+from hipcache.inputs import outline
+from hipcache.inputs.messages import lines_of, places, renumbered
+from hipcache.inputs.readset import MessageLine, ReadFile
 
 HEADER = """\
 #pragma once
@@ -128,27 +128,25 @@ class Compiler:
         return done.stderr.decode()
 
 
-def bare(text: str, lines: tuple[int, ...] = ()) -> str:
-    found = without_comments(text.encode(), lines)
-    return "" if found is None else hashlib.sha256(found).hexdigest()
+def read_files(files: Mapping[str, str]) -> list[ReadFile]:
+    found = []
+    for name, text in files.items():
+        told = outline.read(text.encode())
+        found.append(ReadFile(name, name, None, False, hashlib.sha256(told.bare).hexdigest() if told else ""))
+    return found
 
 
-def quoted(files: Mapping[str, str], messages: str) -> tuple[Quote, ...] | None:
-    read = [ReadFile(name, name, None, False, bare(text)) for name, text in files.items()]
-    return quotes(messages, read, str, lambda path, _, lines: bare(files[path], lines))
+def named(files: Mapping[str, str], text: str) -> tuple[MessageLine, ...] | None:
+    return places(text, read_files(files), lambda file: files[file.path].encode())
 
 
-def are_alike(old: Mapping[str, str], new: Mapping[str, str], told: tuple[Quote, ...] | None) -> bool:
+def are_alike(old: Mapping[str, str], new: Mapping[str, str], told: tuple[MessageLine, ...] | None, text: str) -> bool:
     """Is it a hit?"""
-    if told is None:
-        return old == new
-    by_path = {one.path: one for one in told}
-    for name in old:
-        lines = by_path[name].lines if name in by_path else ()
-        before = by_path[name].digest if name in by_path else bare(old[name])
-        if old[name] != new[name] and (not before or bare(new[name], lines) != before):
+    for before, now in zip(read_files(old), read_files(new), strict=True):
+        if old[now.path] != new[now.path] and (told is None or not now.bare or now.bare != before.bare):
             return False
-    return True
+    changed = {name: new[name].encode() for name in old if old[name] != new[name]}
+    return renumbered(text, told or (), changed) == text
 
 
 FILES = {"k.cpp": SOURCE, "h.hpp": HEADER}
@@ -159,7 +157,7 @@ FILES = {"k.cpp": SOURCE, "h.hpp": HEADER}
 def test_where_the_quoted_lines_are_as_they_were_clang_says_the_same(tmp_path: Path, version: str, look: str) -> None:
     compiler = Compiler(tmp_path, version, *LOOKS[look])
     before = compiler.messages(FILES)
-    told = quoted(FILES, before)
+    told = named(FILES, before)
     assert told is not None
     assert "instantiation" in before
     assert "macro" in before
@@ -167,7 +165,7 @@ def test_where_the_quoted_lines_are_as_they_were_clang_says_the_same(tmp_path: P
         (name, text)
         for name, old in FILES.items()
         for text in edits(old)
-        if are_alike(FILES, {**FILES, name: text}, told)
+        if are_alike(FILES, {**FILES, name: text}, told, before)
     }
     assert len(alike) > 60
     for name, text in sorted(alike) if FULL else random.Random(f"{version}{look}").sample(sorted(alike), 30):
@@ -184,7 +182,7 @@ def test_lines_are_those_of_places_and_those_with_numbers() -> None:
     more = SAID.replace("    3 |", "    3 | a(\n    4 |").replace(
         "1 warning", "In file included from k.cpp:9:\n1 warning"
     )
-    assert lines_of(more) == {"k.cpp": {3, 4}}
+    assert lines_of(more) == {("k.cpp", 3): True, ("k.cpp", 4): True, ("k.cpp", 9): False}
 
 
 @pytest.mark.parametrize(
@@ -210,21 +208,25 @@ def test_what_is_not_understood_is_not_guessed(text: str) -> None:
     [SAID.replace("k.cpp", "other.cpp"), SAID.replace("k.cpp", "<inline asm>"), SAID.replace("k.cpp", "<unknown>")],
 )
 def test_a_file_that_the_pass_has_not_read_leaves_each_byte_to_count(text: str) -> None:
-    assert quoted({"k.cpp": "int x;\n" * 3}, text) is None
+    assert named({"k.cpp": "int x;\n" * 3}, text) is None
 
 
 def test_a_path_that_looks_like_a_place_leaves_each_byte_to_count() -> None:
-    assert quoted({"k.cpp": "int x;\n" * 3, "a:1:2: b.h": ""}, SAID) is None
+    assert named({"k.cpp": "int x;\n" * 3, "a:1:2: b.h": ""}, SAID) is None
 
 
 @pytest.mark.parametrize(
     "directive", ["#line 3", '# 3 "k.cpp"', "#line 3 // c", "%: line 3", "#li\\\nne 3", "# /*\n*/ line 3", "#\\\n3"]
 )
 def test_a_text_that_numbers_its_lines_itself_is_taken_as_it_stands(directive: str) -> None:
-    assert without_comments(f"int x;\n{directive}\nint y;\n".encode()) is None
+    assert outline.read(f"int x;\n{directive}\nint y;\n".encode()) is None
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\n// a line", "\n\n"])
 def test_a_place_at_the_end_of_a_file_is_another_one_where_something_follows(end: str) -> None:
-    texts = [without_comments(f"int x;{more}".encode(), (1, 2)) for more in ("", "\n", "\n// a line", "\n\n")]
-    assert texts.count(without_comments(f"int x;{end}".encode(), (1, 2))) == 1
+    said = "k.cpp:1:7: note: here\nk.cpp:2:1: warning: there [-Wx]\n"
+    told = named({"k.cpp": f"int x;{end}"}, said)
+    others = {f"int x;{more}" for more in ("", "\n", "\n// a line", "\n\n")} - {f"int x;{end}"}
+    assert told
+    assert all(renumbered(said, told, {"k.cpp": other.encode()}) is None for other in others)
+    assert renumbered(said, told, {"k.cpp": f"int x;{end}".encode()}) == said

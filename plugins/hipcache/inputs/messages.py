@@ -1,0 +1,195 @@
+"""The lines of files that a pass's messages name, and the same messages after an edit.
+
+A message of clang gives a place, and the text of its line; clang 19 gives other lines of what is marked, too, each with
+its number:
+
+    k.hip:6:3: warning: ignoring return value of function declared with 'nodiscard' attribute [-Wunused-result]
+        6 |   hipMalloc(&p, 4); // for all
+          |   ^~~~~~~~~ ~~~~~
+
+All else in a message comes from tokens and their places, which the text without comments has (`outline`). So messages
+are the same after an edit of comments that leaves those lines as they were. A line that goes on in the next one counts
+with it: #warning says both. Where an edit has moved lines, the line of the same rank among those with text has the new
+number. Messages with a line of another kind are not understood: each byte of the files counts then. So it is with the
+options that make clang write in other formats (`clang.frontend`). Numbers move only in messages without colours,
+without a width, and without a place elsewhere in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from hipcache.inputs import outline
+from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.readset import MessageLine, ReadFile
+from hipcache.patterns import pattern
+
+_COLOURS = pattern(r"\x1b\[[0-9;]*[mK]")
+_PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|remark|note): .*)")
+_ANY_PLACE = pattern(r":[0-9]+:[0-9]+")
+_NUMBERED = pattern(r"( *[0-9]+)( \|(?: .*)?)")
+_MARKED = pattern(r" +\|(?: .*)?")
+_CARET = pattern(r"[ ~]*\^[ ~^]*")
+_INCLUDED = pattern(r"(In file included from )(.+):([0-9]+):")
+# Lines that quote nothing.
+_MERE_WORDS = pattern(
+    r"note: \(skipping .*\)|warning: .* \[-W[^]]*\]|[0-9]+ warnings? generated(?: when compiling for [^ ]+)?\."
+)
+# Texts that are no files: they come from options, from the compiler, from tokens.
+_NO_FILES = ("<built-in>", "<command line>", "<scratch space>")
+# A text, a caret, a fix-it; before them the rest of a message that is broken into lines.
+_MOST_UNNUMBERED = 3
+_BROKEN = " " * 6
+_NO_RANK = -1
+# Numbers of more digits have a wider column.
+_MOST = 9000
+
+
+class _Unknown(Exception):
+    """It is not understood."""
+
+
+def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
+    """The lines that messages name, by the names of files as clang spells them, and whether their text is shown. None
+    if the messages are not understood."""
+    found: dict[tuple[str, int], bool] = {}
+    name, unnumbered = "", list[str]()
+    *lines, rest = _COLOURS.sub("", text).split("\n")
+    for line in lines:
+        place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
+        in_snippet = name and (numbered or _MARKED.fullmatch(line))
+        if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
+            unnumbered.append(line)
+            continue
+        if not _is_snippet(unnumbered, name):
+            return None
+        unnumbered = []
+        if place:
+            name = place[1]
+            found[name, int(place[2])] = True
+        elif included:
+            found.setdefault((included[2], int(included[3])), False)
+        elif numbered:
+            found[name, int(numbered[1])] = True
+    return None if rest or not _is_snippet(unnumbered, name) else found
+
+
+def _is_snippet(lines: list[str], name: str) -> bool:
+    """Is it the text of the place before, or the rest of its message?"""
+    while len(lines) > _MOST_UNNUMBERED and lines[0].startswith(_BROKEN):
+        lines = lines[1:]
+    if all(line.startswith(_BROKEN) for line in lines):
+        return bool(name) or not lines
+    return bool(name) and len(lines) <= _MOST_UNNUMBERED and any(map(_CARET.fullmatch, lines[1:]))
+
+
+def places(
+    text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], bytes], local: Callable[[str], str] = str
+) -> tuple[MessageLine, ...] | None:
+    """The lines that the messages name, of files that are not compared as they stand; None if the messages are not
+    understood. `local`: a path of a read set as clang spells it. Raises what `content` does."""
+    named = lines_of(text)
+    by_name = {plain(local(file.path)): file for file in reads}
+    if named is None or (named and any(map(_ANY_PLACE.search, by_name))):
+        return None
+    found: list[MessageLine] = []
+    lines: dict[str, outline.Lines | None] = {}
+    for (name, number), is_shown in named.items():
+        if name in _NO_FILES:
+            continue
+        file = by_name.get(plain(name))
+        if file is None:
+            return None
+        if not file.bare:
+            continue
+        if file.path not in lines:
+            lines[file.path] = outline.lines(content(file))
+        known = lines[file.path]
+        assert known
+        digest = _digest(known, number) if is_shown else ""
+        found.append(MessageLine(file.path, number, known.ranks.get(number - 1, _NO_RANK), digest))
+    return tuple(sorted(found))
+
+
+def renumbered(
+    text: str, known: Iterable[MessageLine], contents: Mapping[str, bytes], moved: Iterable[str] = ()
+) -> str | None:
+    """The messages of files that have these `contents` now, by path, whose lines were `moved`; None if it is not known
+    what they are."""
+    lines = {path: outline.lines(content) for path, content in contents.items()}
+    numbers: dict[tuple[str, int], int] = {}
+    for place in known:
+        now, number = lines.get(place.path), place.line
+        if not now:
+            continue
+        if place.path in moved:
+            if not 0 <= place.rank < len(now.numbers):
+                return None
+            number = now.numbers[place.rank] + 1
+        if place.digest and _digest(now, number) != place.digest:
+            return None
+        numbers[plain(place.path), place.line] = number
+    if all(number == line for (_, line), number in numbers.items()):
+        return text
+    left = set(numbers)
+
+    def move(name: str, line: int) -> int:
+        left.discard((plain(name), line))
+        return numbers.get((plain(name), line), line)
+
+    try:
+        made = _rewritten(text, move)
+    except _Unknown:
+        return None
+    return None if left else made
+
+
+def _rewritten(text: str, number: Callable[[str, int], int]) -> str:
+    """The messages, which are understood, with each number of a line as the function gives it, which is told the file's
+    name. Raises _Unknown."""
+    if "\x1b" in text:
+        raise _Unknown
+    made, name = [], ""
+    quoted_before: tuple[int, int] | None = None
+    lines = text.split("\n")
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
+        if place and not _ANY_PLACE.search(place[3], 1 + place[3].index(":", 1)):
+            name, quoted_before = place[1], None
+            made.append(f"{name}:{_moved(number, name, place[2])}{place[3]}")
+        elif included:
+            made.append(f"{included[1]}{included[2]}:{_moved(number, included[2], included[3])}:")
+        elif numbered and name:
+            if not (_NUMBERED.fullmatch(after) or _MARKED.fullmatch(after)):
+                raise _Unknown  # Code, which clang 15 quotes without numbers.
+            new = _moved(number, name, numbered[1])
+            old = int(numbered[1])
+            if quoted_before and int(new) - old != quoted_before[1] - quoted_before[0]:
+                raise _Unknown  # A line between these would be quoted, too.
+            quoted_before = old, int(new)
+            made.append(new.rjust(len(numbered[1])) + numbered[2])
+        elif place or _ANY_PLACE.search(line):
+            raise _Unknown
+        else:
+            made.append(line)
+    return "\n".join(made)
+
+
+def _moved(number: Callable[[str, int], int], name: str, old: str) -> str:
+    new = number(name, int(old))
+    if new != int(old) and max(new, int(old)) > _MOST:
+        raise _Unknown
+    return str(new)
+
+
+def _digest(lines: outline.Lines, number: int) -> str:
+    """Of what is shown of a line, counted from 1."""
+    shown = lines.spliced(number - 1) if 0 < number <= len(lines.texts) else b"none"
+    return digest_bytes(shown)[:16]
+
+
+def plain(path: str) -> str:
+    """Clang leaves the dot out of `./x.h` in dependency files, but not in messages."""
+    while path.startswith("./"):
+        path = path[2:].lstrip("/")
+    return path
