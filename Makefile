@@ -34,7 +34,7 @@ SMOKE := $(addprefix tests/integration/, \
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
-	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang;"
+	@echo "make demo       examples/cmake compiled cold, warm, for other architectures and after an edit, beside plain clang;"
 	@echo "                QUICK=1: one source, in a minute ('hipcache demo')"
 	@echo "make test       types, lint, the tests without build tools (a sample of large matrices), a build by each of these"
 	@echo "make test-integration  build tools, packages, servers, browsers, campaigns (a sample, too)"
@@ -47,8 +47,9 @@ help:
 setup:
 	@scripts/setup.sh $(SETUP_ARGS) test
 
+demo: SETUP_ARGS := --required
 demo: setup
-	@$(if $(QUICK),.venv/bin/hipcache demo,.venv/bin/python scripts/demo.py)
+	@.venv/bin/hipcache demo $(if $(QUICK),,examples/cmake/src/*.hip --flags "-O3 -std=c++17 -Iexamples/cmake/include")
 
 check: setup
 	.venv/bin/ruff check

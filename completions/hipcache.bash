@@ -36,7 +36,7 @@ _hipcache() {
         report) words="--html --open --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --try --help" ;;
-        demo) words="--report --help" ;;
+        demo) words="--flags --report --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--dry-run --yes --help" ;;
         verify) words="--compile --sample -p --json --help" ;;

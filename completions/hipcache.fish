@@ -28,6 +28,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l brief -d 'print 
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l build -r -d 'also check the architectures in this build directory'\''s CMakeCache.txt'
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l try -d 'also build a small project with each build tool here, and print the command that worked'
 complete -c hipcache -n __fish_use_subcommand -a demo -d 'show in a minute what is saved: a source compiled cold, warm, for more architectures, after an edit'
+complete -c hipcache -n '__fish_seen_subcommand_from demo' -l flags -r -d 'options of their compiles; default: %(default)s'
 complete -c hipcache -n '__fish_seen_subcommand_from demo' -l report -r -d 'also write the report of these compiles, as HTML'
 complete -c hipcache -n __fish_use_subcommand -a gc -d 'remove the least recently used entries'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l max-size -r -d 'for example 5GiB (default: HIPCACHE_MAX_SIZE)'

@@ -52,6 +52,27 @@ target_link_libraries(program one)
 # Whatever is here
 
 
+@pytest.mark.parametrize("cmake", CMAKES)
+def test_the_module_shows_cmake_where_a_distribution_has_hip(tmp_path: Path, cmake: str) -> None:
+    """Without a toolchain file; CMake's own trial builds find it, too, and so does a build without the module later."""
+    project = Project(tmp_path, cmake, configured=True)
+    lists = """\
+cmake_minimum_required(VERSION 3.21)
+project(kernels LANGUAGES CXX HIP)
+include(CheckSourceCompiles)
+check_source_compiles(HIP "__attribute__((device)) int kept; int main() { return 0; }" HIP_WORKS)
+add_library(kernels STATIC one.hip)
+"""
+    project.write({"CMakeLists.txt": lists, "hip_in_short.hpp": HIP_IN_SHORT, "one.hip": hip_source("one")})
+    module = f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={MODULES / 'HipCache.cmake'}"
+    told = project.configure("-G", "Ninja", module, "-DCMAKE_HIP_ARCHITECTURES=gfx906")
+    assert "HIP_WORKS - Success" in told.text
+    project.build()
+    assert Counted(project).compiles()["miss"] == 1
+    project.configure("-UCMAKE_PROJECT_TOP_LEVEL_INCLUDES")
+    project.build()
+
+
 def test_the_commands_that_doctor_prints_have_built_a_project_through_hipcache(tmp_path: Path) -> None:
     project = Project(tmp_path)
     done = project.run(HIPCACHE, "doctor", "--try")

@@ -110,6 +110,10 @@ def test_a_first_compile_says_so() -> None:
     )
 
 
+def test_where_another_object_has_the_same_command_the_look_up_has_the_word() -> None:
+    assert why(unit(), "file '/a.h' changed", None, {}, no_reads) == ("file '/a.h' changed",)
+
+
 def test_an_arch_that_was_not_compiled_before_is_new() -> None:
     assert why(unit("gfx90a"), "found", record(unit()), {}, no_reads) == ("gfx90a is new for this object",)
 

@@ -1,9 +1,10 @@
-"""`hipcache demo`: one source compiled as a project goes on, by hipcache and by plain clang, in a directory and with a
+"""`hipcache demo`: sources compiled as a project goes on, by hipcache and by plain clang, in a directory and with a
 store that are removed in the end."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,25 +57,27 @@ _BAR = 20
 
 @dataclass(frozen=True)
 class DemoStep:
-    """What a project does next: the source, and for which architectures."""
+    """What a project does next: which architectures it compiles for, and what it adds to each source."""
 
     title: str
-    source: str
     arches: tuple[str, ...]
+    edit: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The CPU seconds of a step, what hipcache had to compile, and whether both objects are the same."""
+    """The CPU seconds of a step, and the sources whose two objects differ."""
 
-    title: str
     cached: float
     plain: float
-    compiled: str
-    same: bool
+    different: list[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources", nargs="*", type=Path, metavar="SOURCE", help="sources of your own, in place of the demo's"
+    )
+    parser.add_argument("--flags", default="-O3 -std=c++17", help="options of their compiles; default: %(default)s")
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report of these compiles, as HTML")
 
 
@@ -86,25 +89,28 @@ def run(options: argparse.Namespace, console: Console) -> int:
     machine = Machine(console.runner, {**console.environ, "HIP_PLATFORM": "amd"})
     toolchain = _toolchain(machine)
     *first, added = [arch for arch in _WANTED if arch in toolchain.arches][:_MOST]
-    edited = _SOURCE.replace("return 0", "return 1")
     steps = (
-        DemoStep("first compile", _SOURCE, (*first,)),
-        DemoStep("nothing changed", _SOURCE, (*first,)),
-        DemoStep(f"{added} added", _SOURCE, (*first, added)),
-        DemoStep(f"only {' '.join(first[:2])}", _SOURCE, (*first[:2],)),
-        DemoStep("host code edited", edited, (*first,)),
+        DemoStep("first compile", (*first,)),
+        DemoStep("nothing changed", (*first,)),
+        DemoStep(f"{added} added", (*first, added)),
+        DemoStep(f"only {' '.join(first[:2])}", (*first[:2],)),
+        DemoStep("host code edited", (*first,), "int hipcache_demo_edit() { return 1; }\n"),
     )
     screen = Screen(console.out, console.environ)
-    screen.line(f"one source for {', '.join(first)}; '{toolchain.compiler}', clang {toolchain.version}; CPU seconds")
+    count = f"{len(options.sources)} sources" if len(options.sources) > 1 else "one source"
+    screen.line(f"{count} for {', '.join(first)}; '{toolchain.compiler}', clang {toolchain.version}; CPU seconds")
+    sources = {path.name: f'#include "{path.absolute()}"\n' for path in options.sources} or {"demo.hip": _SOURCE}
+    words = (toolchain.compiler, *(toolchain.flags or ()), *shlex.split(options.flags))
     with TemporaryDirectory(prefix="hipcache-demo-", ignore_cleanup_errors=True) as place:
-        rows = [_row(step, toolchain, machine, Path(place), console, screen) for step in steps]
+        rows = [_row(step, sources, words, machine, Path(place), console, screen) for step in steps]
         if options.report:
             told = page.Told("'hipcache demo'", list(stats_log.read(Path(place, "log"))))
             write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
     cached, plain = sum(row.cached for row in rows), sum(row.plain for row in rows)
     screen.line(f"together {cached:.1f} s with hipcache, {plain:.1f} s with clang alone")
-    different = [row.title for row in rows if not row.same]
-    screen.line("all objects are clang's own, byte for byte" if not different else f"objects differ: {different}")
+    different = [name for row in rows for name in row.different]
+    same = "all objects are clang's own, byte for byte"
+    screen.line(f"not clang's own objects: {', '.join(different)}" if different else same)
     screen.line("next: 'hipcache doctor --try' prints the command for each build tool here")
     return 1 if different else 0
 
@@ -119,13 +125,17 @@ def _toolchain(machine: Machine) -> Toolchain:
     raise HipcacheError("no compiler here compiles HIP through hipcache", "'hipcache doctor' says why")
 
 
-def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, console: Console, screen: Screen) -> Row:
-    log, source = place / "log", place / "demo.hip"
-    if not source.exists() or source.read_text() != step.source:
-        source.write_text(step.source)
+def _row(
+    step: DemoStep,
+    sources: Mapping[str, str],
+    compiler: Sequence[str],
+    machine: Machine,
+    place: Path,
+    console: Console,
+    screen: Screen,
+) -> Row:
+    log = place / "log"
     start = log.stat().st_size if log.exists() else 0
-    words = [toolchain.compiler, *(toolchain.flags or ()), *(f"--offload-arch={arch}" for arch in step.arches)]
-    words += ["-x", "hip", "-O3", "-std=c++17", "-c", "demo.hip"]
     own = {name: value for name, value in machine.environ.items() if not name.startswith("HIPCACHE_")}
     own |= {
         "HIPCACHE_DIR": f"{place}/store",
@@ -133,22 +143,29 @@ def _row(step: DemoStep, toolchain: Toolchain, machine: Machine, place: Path, co
         "HIPCACHE_RESIDENT": "0",
         "TMPDIR": str(place),
     }
-    cached = _timed(["hipcache", *words, "-o", "cached.o"], own, place, console)
-    plain = _timed([*words, "-o", "plain.o"], own, place, console)
+    cached, plain, different = 0.0, 0.0, []
+    for number, (name, text) in enumerate(sources.items()):
+        source = place / f"{number}.hip"
+        if not source.exists() or source.read_text() != text + step.edit:
+            source.write_text(text + step.edit)
+        # From clang 18 on an object contains its CUID, which hipcache chooses unless it is given.
+        words = [*compiler, *(f"--offload-arch={arch}" for arch in step.arches), f"-cuid={number}"]
+        words += ["-x", "hip", "-c", str(source), "-o"]
+        cached += _timed(["hipcache", *words, f"{place}/cached.o"], own, console)
+        plain += _timed([*words, f"{place}/plain.o"], own, console)
+        if (place / "cached.o").read_bytes() != (place / "plain.o").read_bytes():
+            different.append(name)
     units = stats_log.together(stats_log.read(log, start)).units
     missed = [name for name, tally in asked_units(units) if tally.misses]
-    everything = len(missed) > len(step.arches)
-    compiled = "everything" if everything else ", ".join(missed) or "nothing"
-    same = (place / "cached.o").read_bytes() == (place / "plain.o").read_bytes()
-    row = Row(step.title, cached, plain, compiled, same)
+    compiled = "everything" if len(missed) > len(step.arches) else ", ".join(missed) or "nothing"
     bar = "#" * round(_BAR * min(1.0, cached / plain))
-    screen.line(f"  {row.title:<22}{bar:.<{_BAR}}  {cached:6.2f} s of {plain:6.2f} s   compiled: {compiled}")
-    return row
+    screen.line(f"  {step.title:<22}{bar:.<{_BAR}}  {cached:6.2f} s of {plain:6.2f} s   compiled: {compiled}")
+    return Row(cached, plain, different)
 
 
-def _timed(words: Sequence[str], environ: Mapping[str, str], place: Path, console: Console) -> float:
+def _timed(words: Sequence[str], environ: Mapping[str, str], console: Console) -> float:
     """Processor seconds of the command and all that it started. Raises HipcacheError if it fails."""
-    done: Completed = console.runner.run(words, env=environ, cwd=place)
+    done: Completed = console.runner.run(words, env=environ)
     if done.status:
         raise HipcacheError(f"'{' '.join(words)}' failed", done.stderr.decode("utf-8", "replace").strip())
     return done.work

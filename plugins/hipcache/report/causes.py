@@ -13,6 +13,8 @@ _MOST_FILES = 4
 MORE_FILES = "and "
 RECACHED = "HIPCACHE_RECACHE is set: no hits are served"
 FIRST_COMPILE = "first compile of this object with this store"
+# Begins the reasons of look-ups of which no object of the store knows anything.
+_NOTHING = "nothing is stored"
 _OTHER_CUID = "the CUID changed (different options, or a different source or object name)"
 # Begins the names of inputs that are variables (`iree/planner`).
 _VARIABLE = "variable "
@@ -71,6 +73,8 @@ def why(
     `found`: the reason that the lookup gave; `read_set` gets a read set from the store; `namespace`, `key`: as in
     `Record`.
     """
+    if old is None and found and not found.startswith(_NOTHING):
+        return (found,)  # the store knows that command from another object, in another build directory say
     if old is None:
         return (f"{FIRST_COMPILE}; {found}" if found else FIRST_COMPILE,)
     before = next((one for one in old.units if one.name == unit.name), None)
