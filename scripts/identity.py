@@ -55,9 +55,12 @@ def source_cases(root: Path, compiler: str, collection: Path) -> Iterator[tuple[
         for source in sorted(program.glob("*.cu"))[:1]:
             case = _case(compiler, root)
             case.real, case.source = True, (("-x", "hip"), source.name)
-            case.flags, case.shape = [["-std=c++17", "-I."]], []
+            case.flags, case.shape = [["-std=c++17", "-I.", "-Icuda"]], []
             shutil.rmtree(case.work)
             shutil.copytree(program, case.work)
+            beside = collection / f"{program.name[:-4]}-cuda"  # some have their headers there
+            if beside.is_dir():
+                shutil.copytree(beside, case.work / "cuda")
             yield f"{program.name}/{source.name}", case
 
 

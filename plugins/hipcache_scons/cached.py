@@ -78,6 +78,7 @@ class Ended:
 _open: dict[frozenset[tuple[str, str]], Cache] = {}
 _lock = threading.Lock()
 _said: set[str] = set()
+_saying = threading.Lock()
 
 
 def open_cache(environ: Mapping[str, str]) -> Cache:
@@ -107,10 +108,11 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
 
 def _notice(found: Iterable[Condition]) -> None:
     """Once in this process, which is the build."""
-    for condition in found:
-        if condition.identity not in _said:
-            _said.add(condition.identity)
-            say(f"hipcache: {condition}\n")
+    with _saying:
+        new = [condition for condition in found if condition.identity not in _said]
+        _said.update(condition.identity for condition in new)
+    for condition in new:
+        say(f"hipcache: {condition}\n")
 
 
 def left_to_scons(env: Any, action: Any, executor: Any) -> Ended | None:

@@ -149,7 +149,7 @@ def test_without_zstd_the_error_names_both_ways(shop: Shop, monkeypatch: pytest.
 
 def test_a_failed_export_leaves_the_old_file(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> object:
-        yield archive.Entry("blobs", KEY, 1, b"x")
+        yield archive.ArchiveEntry("blobs", KEY, 1, b"x")
         raise OSError(28, "No space left on device")
 
     shop.file.write_bytes(b"before")

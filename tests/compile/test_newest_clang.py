@@ -10,7 +10,21 @@ from pathlib import Path
 
 import pytest
 from failing_lab import Trial
-from hip import FAILED, FULL, HIT, LLVM, MISS, PASSED_THROUGH, Lab, kernel, script, settle, toolchain
+from hip import (
+    FAILED,
+    FULL,
+    HIT,
+    LAUNCHER,
+    LLVM,
+    MISS,
+    PASSED_THROUGH,
+    Lab,
+    in_terminal,
+    kernel,
+    script,
+    settle,
+    toolchain,
+)
 from programs import ALL, Program
 from shapes_lab import ENDS, SOURCE, warm
 from test_failing import ALL as WRONG_IN_ALL
@@ -18,10 +32,9 @@ from test_failing import HOST, MISSING, MISSING_HOST, MISSING_SECOND, SECOND, WA
 from test_identity import SOURCES, check
 from toolchains import BY_NEW_DRIVER
 
-pytestmark = pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed")
+pytestmark = [pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed"), pytest.mark.new_driver]
 
 FLAGS = [("-O2", "-g"), ("-O3",), ("-O0",)]
-BARE_SOURCES = [path for path in SOURCES if path.stem != "real_headers"]
 
 
 @pytest.fixture(params=["22", f"22{BY_NEW_DRIVER}"])
@@ -83,6 +96,18 @@ def test_spirv_is_compiled_each_time_and_all_else_is_served(lab: Lab) -> None:
     lab.write("k.hip", kernel("1", "#ifdef __SPIRV__\nwrong;\n#endif"))
     assert lab.compile(spirv, "-Wall", env=env).outcome == FAILED
     assert lab.compile(spirv, "-fgpu-rdc", env=env).outcome == PASSED_THROUGH
+
+
+def test_warnings_of_the_devices_linker_have_colours_on_a_terminal(lab: Lab) -> None:
+    """The new driver's linker makes the code, and warns of it."""
+    lab.write("k.hip", kernel("1", "__global__ void more(volatile int* p) { volatile int a[64]; p[0] = a[p[1]]; }"))
+    words = lab.words("-Wframe-larger-than=1", "--offload-arch=gfx90a")
+    colours = lab.environ | {"TERM": "xterm-256color", "COLUMNS": "60"}
+    plain = in_terminal(words, lab.root, colours)
+    assert (b"ld.lld: \x1b[0;35mwarning: " in plain[1]) == ("--offload-new-driver" in words)
+    for _ in range(3):
+        settle()
+        assert in_terminal([*LAUNCHER, *words], lab.root, colours) == plain
 
 
 def test_a_link_runs_the_lto_of_what_changed(tmp_path: Path, lab: Lab) -> None:

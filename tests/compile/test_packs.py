@@ -107,6 +107,20 @@ def test_a_pack_does_not_repeat_what_is_in_its_base(store: LocalStore) -> None:
     assert again(store).get_blob(digests[0]) is None
 
 
+def test_packs_that_were_exchanged_and_need_themselves_are_as_absent(store: LocalStore) -> None:
+    content = b"\x7fELF" + os.urandom(100_000)
+    packed(store, content)
+    first, later = the_pack(store), again(store)
+    later.get_blob(blake3(content).hexdigest())
+    digests = packed(later, content + b"edited")
+    (second,) = [path for path in first.parent.iterdir() if path not in (first, store.root / "v2" / INDEX)]
+    base, needing = first.read_bytes(), second.read_bytes()
+    first.write_bytes(needing), second.write_bytes(base)
+    assert [table.entries for table in again(store).tables()].count({}) == 1
+    assert again(store).get_blob(digests[0]) is None
+    again(store).collect()
+
+
 def test_a_base_is_used_whenever_a_pack_that_needs_it_is(store: LocalStore) -> None:
     content = b"\x7fELF" + os.urandom(100_000)
     packed(store, content)
@@ -342,3 +356,10 @@ def test_an_architecture_that_is_added_finds_the_others_in_a_pack(packing: Lab) 
     packing.compile("--offload-arch=gfx90a")
     assert not list((packing.store / "v2/blobs").iterdir())
     assert packing.compile("--offload-arch=gfx90a", "--offload-arch=gfx1030").outcome == "partial"
+
+
+def test_a_compile_that_fails_packs_what_it_has_made(packing: Lab) -> None:
+    packing.write("k.hip", "#error wrong\n")
+    assert packing.compile().status != 0
+    assert not [path for tree in ("actions", "blobs") for path in (packing.store / "v2" / tree).iterdir()]
+    assert list((packing.store / "v2/packs").iterdir())

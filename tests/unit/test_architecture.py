@@ -136,23 +136,25 @@ def test_each_package_has_its_place_among_the_layers() -> None:
     assert sorted(ORDER) == sorted(set(map(_package, SOURCES)))
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_imports_run_only_downwards(module: str) -> None:
-    above = set(ORDER[: ORDER.index(_package(module))])
-    wrong = [other for other in _imported_modules(module) if _package(other) in above]
-    assert not wrong, f"{module} imports {', '.join(wrong)}, which does not stand below it"
+def _edges() -> Iterator[tuple[str, str]]:
+    """(module, module that it imports)"""
+    return ((module, other) for module in SOURCES for other in _imported_modules(module))
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_a_module_imports_no_feature_but_its_own(module: str) -> None:
+def test_imports_run_only_downwards() -> None:
+    places = {package: place for place, package in enumerate(ORDER)}
+    assert not [edge for edge in _edges() if places[_package(edge[1])] < places[_package(edge[0])]]
+
+
+def test_a_module_imports_no_feature_but_its_own() -> None:
     """It asks `features` for what their doors add; only the executors stand on another one."""
-    own = {"executor": {"executor", "remote"}}.get(_package(module), {_package(module)})
-    assert not {_package(other) for other in _imported_modules(module)} & ({*FEATURES} - own)
+    own = [(name, name) for name in FEATURES] + [("executor", "remote")]
+    asked = [edge for edge in _edges() if _package(edge[1]) in FEATURES]
+    assert not [edge for edge in asked if (_package(edge[0]), _package(edge[1])) not in own]
 
 
-@pytest.mark.parametrize("module", FEATURES)
-def test_a_door_imports_nothing_of_the_program_until_it_is_asked(module: str) -> None:
-    first = [node for node in _tree(module).body if isinstance(node, ast.Import | ast.ImportFrom)]
+def test_a_door_imports_nothing_of_the_program_until_it_is_asked() -> None:
+    first = [node for door in FEATURES for node in _tree(door).body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not [one for one in first if isinstance(one, ast.Import) or str(one.module).startswith("hipcache")]
 
 
@@ -160,14 +162,13 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     tuple(TopologicalSorter({module: _imported_modules(module) for module in SOURCES}).static_order())
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_a_module_says_first_what_it_owns(module: str) -> None:
-    assert ast.get_docstring(_tree(module))
+def test_a_module_says_first_what_it_owns() -> None:
+    assert not [module for module in SOURCES if not ast.get_docstring(_tree(module))]
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_a_module_has_600_lines_at_most(file: str) -> None:
-    assert len(FILES[file].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
+def test_a_module_has_600_lines_at_most() -> None:
+    """A longer one has a second noun."""
+    assert not [name for name, file in FILES.items() if len(file.read_text().splitlines()) > MOST_LINES]
 
 
 def test_each_kind_of_command_has_its_planner() -> None:
@@ -186,46 +187,40 @@ def test_only_the_runner_starts_processes_and_the_launcher_as_the_last_resort() 
     assert wrong == STARTS_PROCESSES
 
 
-def _uses(module: str, attributes: set[str]) -> bool:
-    return any(
-        isinstance(node, ast.Attribute)
+def _users(*attributes: str) -> set[str]:
+    """The modules that use one of these of `os`."""
+    return {
+        module
+        for module in SOURCES
+        for node in _nodes(module)
+        if isinstance(node, ast.Attribute)
         and node.attr in attributes
         and isinstance(node.value, ast.Name)
         and node.value.id == "os"
-        for node in _nodes(module)
-    )
+    }
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "app.ending", "processes.watch"}))
-def test_no_module_starts_a_process_through_os(module: str) -> None:
-    assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
+def test_no_module_starts_a_process_through_os() -> None:
+    start = _users("system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv")
+    assert start <= {"__main__", "app.ending", "processes.watch"}
 
 
 def test_only_the_entry_reads_the_environment() -> None:
-    assert {name for name in SOURCES if _uses(name, {"environ", "getenv", "environb"})} == READS_ENVIRONMENT
+    assert _users("environ", "getenv", "environb") == READS_ENVIRONMENT
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - KNOWS_WORKING_DIRECTORY))
-def test_the_engine_does_not_know_the_working_directory_of_its_process(module: str) -> None:
-    assert not _uses(module, {"getcwd", "getcwdb"})
+def test_the_engine_does_not_know_the_working_directory_of_its_process() -> None:
+    assert _users("getcwd", "getcwdb") <= KNOWS_WORKING_DIRECTORY
 
 
-@pytest.mark.parametrize("module", [*SOURCES, "hipcache_scons.cached"])
-def test_a_reason_that_a_module_gives_is_listed(module: str) -> None:
-    given = {reason for reason, giver in _reasons_given().items() if giver == module}
-    assert given <= set(REASONS), f"{module} gives reasons that reasons.REASONS does not have: {given - set(REASONS)}"
+def test_the_reasons_that_modules_give_are_those_that_are_listed() -> None:
+    given = _reasons_given()
+    assert not {reason: module for reason, module in given.items() if reason not in REASONS}
+    assert set(REASONS) == set(given)
 
 
-@pytest.mark.parametrize("reason", REASONS)
-def test_a_reason_that_is_listed_is_given_somewhere(reason: str) -> None:
-    assert reason in _reasons_given()
-
-
-@pytest.mark.parametrize("reason", REASONS)
-def test_a_reason_has_a_sentence(reason: str) -> None:
-    sentence = REASONS[reason]
-    assert sentence
-    assert not sentence.endswith(".")
+def test_a_reason_has_a_sentence() -> None:
+    assert not [reason for reason, sentence in REASONS.items() if not sentence or sentence.endswith(".")]
 
 
 def test_each_reason_has_an_advice() -> None:

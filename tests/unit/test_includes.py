@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hip import FULL
 from hipcache.inputs import includes, pasted
-from hipcache.inputs.includes import Scan, scan, scan_macro
+from hipcache.inputs.includes import scan, scan_macro
+from hipcache.inputs.scans import Scan
 
 
 def names(text: str) -> tuple[set[str], set[str]]:

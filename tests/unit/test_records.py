@@ -8,7 +8,6 @@ from hipcache.cache import content, exchange
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
 from hipcache.inputs.readset import MessageLine
-from hipcache.values import replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
 
@@ -57,11 +56,6 @@ RECORD = content.pack(ACTION, ActionResult({"code": Digest("CODE", 4)}, "said\n"
 def test_entries_come_back_in_order() -> None:
     other = Entry("", (), (), "", "", 0.0)
     assert unpack(pack([ENTRY, other])) == [ENTRY, other]
-
-
-def test_an_entry_of_hipcache_1_0_0_has_no_places() -> None:
-    record = pack([ENTRY]).replace(b'"places":', b'"quotes":')
-    assert unpack(record) == [replace(ENTRY, places=None)]
 
 
 def test_the_format_of_messages_has_its_first_name_in_a_record() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.includes import Scan, scan
+from hipcache.inputs.includes import scan
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import Status
-from hipcache.inputs.scans import Scanned, Scans
+from hipcache.inputs.scans import Scan, Scanned, Scans
 from hipcache.inputs.trace import RACY, Files
 
 TEXT = b'#include "a.h"\n#include <b.h>\n#if __has_include_next("c\xff.h")\n#endif\nchar x[] = __FILE__; // __DA TE__\n'

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from hipcache.disk.times import TICK, came_since
-from hipcache.inputs.includes import Scan
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record
+from hipcache.inputs.scans import Scan
 from hipcache.inputs.trace import RACY, Files, Untraceable
 from traced_tree import SEARCH, Tree, tree
 

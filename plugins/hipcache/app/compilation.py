@@ -40,6 +40,8 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
             engine.runner.kill()
         if isinstance(error, Interrupted):
             raise
+        if engine is not None:
+            _pack(engine, config)
         return fallback.after(error, call, commands)
     _tell(call, commands, done)
     # Who wants nothing of the store, or leaves it as it is, is served by the engine.
@@ -63,14 +65,22 @@ def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> 
 def _remember(
     engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
 ) -> None:
-    """Everything is written and counted: store the direct record, or say why not; and pack what was stored."""
+    """Everything is written and counted: store the direct record, or say why not, and pack what was stored."""
     try:
         why = _recorded(engine, provenance, done, call, terminal=terminal)
         for one in done:
             telling.indirect(call.config, one.record, why)
-        engine.store.pack()
     except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
+    _pack(engine, call.config)
+
+
+def _pack(engine: Engine, config: settings.Config) -> None:
+    """What was stored, also by a compile that failed. Only room is lost where this does."""
+    try:
+        engine.store.pack()
+    except Exception as error:
+        telling.log_fault(config, error)
 
 
 def _recorded(

@@ -98,6 +98,10 @@ def _nothing(end: End) -> Iterable[Action]:
     return ()
 
 
+def _as_stored(end: End) -> str:
+    return end.result.text
+
+
 def _no_gate(missing: Sequence[Bound]) -> None:
     return None
 
@@ -106,7 +110,7 @@ def _no_gate(missing: Sequence[Bound]) -> None:
 class Graph:
     """`path`: absolute, of the object or program that the history names it by; `messages`: what the driver said before
     any action. `grow`: the actions that follow from how one has ended. `printed`: whose texts the user reads, in this
-    order (none: all actions'). `gate`: see `turns`."""
+    order (none: all actions'). `gate`: see `turns`; `text`: of an action, as the user's terminal would show it."""
 
     actions: tuple[Action, ...]
     deliveries: tuple[Delivery, ...]
@@ -117,11 +121,12 @@ class Graph:
     printed: tuple[Slot, ...] = ()
     rules: tuple[DependencyRule, ...] = ()
     gate: Gate = _no_gate
+    text: Callable[[End], str] = _as_stored
 
     def said(self, ends: Mapping[str, End]) -> str:
         """The messages for the user, from the actions that have ended."""
         slots = self.printed or tuple((one.id,) for one in self.actions)
-        return self.messages + "".join(end.result.text for end in map(partial(ended, ends), slots) if end)
+        return self.messages + "".join(self.text(end) for end in map(partial(ended, ends), slots) if end)
 
     def read(self, ends: Mapping[str, End]) -> tuple[str, ...]:
         """All files that the passes read."""

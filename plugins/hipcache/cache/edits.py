@@ -89,10 +89,9 @@ class Edits:
         digest, code = entry.source
         try:
             now = self.files.digest(front.source)[1]
-            bare, *told = outline.digests(self.files, front.source, now) if code and now != digest else ("",)
+            return now == digest or not code or outline.digests(self.files, front.source, now)[1] == code
         except (OSError, Untraceable):
             return False
-        return not bare or code in (bare, *told)  # Records of hipcache 1.0.0 have the first of these.
 
     def _candidate(
         self, front: FrontEnd, entry: Entry, reads: ReadSet, key: str

@@ -83,7 +83,6 @@ def _entry(
     passing: list[str],
     look: str,
     seconds: object,
-    quotes: object = None,  # hipcache 1.0.0 has it in place of `places`
     source: Sequence[str] = ("", ""),
     lines: Sequence[str] | None = None,
     macros: Sequence[str] = (),

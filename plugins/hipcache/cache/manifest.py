@@ -51,9 +51,10 @@ class ManifestCache:
         for bound, entry in self._spelled.look_up(left) if left else ():
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
-        left = [one for one in wanted if isinstance(found[one.action.id], Missing)]
-        for bound in left:
-            found[bound.action.id] = self.edits.adopt(bound) or found[bound.action.id]
+        for bound in (one for one in wanted if isinstance(found[one.action.id], Missing)):
+            # Else there are no others to compare with: a hit in two steps looks for one in one step first.
+            if records.get(bound.key.digest) or loose_key(bound) or pass_of(bound).shared:
+                found[bound.action.id] = self.edits.adopt(bound) or found[bound.action.id]
         named = {hash for one in found.values() if isinstance(one, Entry) for hash in one.outputs if hash}
         sizes = self.shelf.contents.sizes(named)
         return {bound.action.id: self._result(bound, found[bound.action.id], sizes) for bound in wanted}

@@ -114,12 +114,14 @@ def _are_relative(named: set[str], spelled: Spelling) -> bool:
 
 @dataclass(frozen=True)
 class Spelled:
-    """`_everywhere`: digests of read sets for every spelling (empty: there is none), by what they were made from."""
+    """`_everywhere`: digests of read sets for every spelling (empty: there is none), by what they were made from;
+    `_keys`: for every spelling, by the own ones."""
 
     shelf: Shelf
     reads: ReadSets
     translation: Translation
     _everywhere: dict[tuple[object, ...], str] = field(default_factory=dict)
+    _keys: dict[str, str] = field(default_factory=dict)
 
     def look_up(self, wanted: Sequence[Bound]) -> Iterator[tuple[Bound, Entry]]:
         """Entries for the spelling of each, made from the newest for every spelling whose files are as they were."""
@@ -180,8 +182,10 @@ class Spelled:
         entries.put(self.shelf, self._key(bound, spelled), whole)
 
     def _key(self, bound: Bound, spelled: Spelling) -> str:
-        portable = self.translation.files.basedir.portable
-        return spelling.key(bound.key, pass_of(bound).front.job, spelled, portable).digest
+        own, portable = bound.key.digest, self.translation.files.basedir.portable
+        if own not in self._keys:
+            self._keys[own] = spelling.key(bound.key, pass_of(bound).front.job, spelled, portable).digest
+        return self._keys[own]
 
 
 def for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ not know, with colours or without.
 from __future__ import annotations
 
 import os
+import re
 import select
 import threading
 import time
@@ -22,6 +23,7 @@ from hipcache.clang.command import Command
 from hipcache.clang.tools import find
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
@@ -62,6 +64,15 @@ def _listen(terminal: int, said: list[bytes], ended: threading.Event) -> None:
                 until = until or time.monotonic() + _SILENCE
             if select.select([terminal], [], [], _TICK)[0]:
                 said.append(os.read(terminal, _AT_ONCE))
+
+
+# lld colours what kind of message it is (lld/Common/ErrorHandler.cpp), and asks its terminal whether to.
+_OF_LINKER = pattern(r"^(\S*lld: )(warning: )", re.MULTILINE)
+
+
+def of_linker(text: str) -> str:
+    """Messages of lld, as on a terminal with colours."""
+    return _OF_LINKER.sub("\\1\x1b[0;35m\\2\x1b[0m", text)
 
 
 _UNKNOWN = "--no-such-option"

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hipcache.build import ActionWork, Bound
-from hipcache.clang import cc1, plan, spelling
+from hipcache.clang import cc1, plan
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs import preprocessed
@@ -221,6 +221,8 @@ class FrontEnd:
     @cached_property
     def numbers_lines(self) -> bool:
         """May an option put the numbers of lines into its output, whatever the text is?"""
+        from hipcache.clang import spelling
+
         return self.comments_matter or not spelling.shows_no_line(self.job)
 
 

@@ -20,7 +20,7 @@ _COMPUTED = "has a directive that names its file by a macro"
 
 @dataclass(frozen=True)
 class Directives:
-    """See `includes.Scan`; `macros`: the lines of #define."""
+    """See `scans.Scan`; `macros`: the lines of #define."""
 
     quoted: frozenset[bytes]
     angled: frozenset[bytes]

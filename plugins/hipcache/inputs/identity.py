@@ -78,7 +78,8 @@ class Identities:
 
     def changed(self) -> str:
         """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""
-        return next((path for path, status in self._watched.items() if _status(path) != status), "")
+        watched = [*self._watched.items()]  # another thread may look at one more tool meanwhile
+        return next((path for path, status in watched if _status(path) != status), "")
 
     def knows(self, path: str) -> bool:
         """Is it a file of a tool of this compile, or of the loader?"""

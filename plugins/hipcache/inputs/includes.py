@@ -15,9 +15,9 @@ from functools import lru_cache
 
 from hipcache import shared
 from hipcache.inputs import directives, lexer, pasted, portions, preprocessed, shown
+from hipcache.inputs.scans import Scan
 from hipcache.native import aside
 from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
@@ -25,34 +25,6 @@ _DIAGNOSTIC = pattern(rb"diagnostic +(?:warning|error|fatal)")
 _DEPENDENCY = pattern(rb"GCC +dependency")
 _ASSEMBLER_INCLUDE = pattern(rb"\.include\b")
 _DEFINED_WORD = pattern(rb"\w{1,200}")
-
-
-@dataclass(frozen=True)
-class Scan:
-    """The relevant words in the text of one file. `quoted`/`angled`: names of headers; `asks_computed`: it has a
-    `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP; `assembler_files`:
-    inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names of #include_next and
-    `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words of code that may be
-    put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of them and
-    those in macros. These three are not looked for in headers that are known (`standard`). `shown`: see there.
-    `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two
-    files is newer."""
-
-    quoted: frozenset[str]
-    angled: frozenset[str]
-    includes_computed: bool
-    asks_computed: bool
-    time_macros: frozenset[str]
-    assembler_files: bool
-    embeds: bool
-    next: frozenset[str] = frozenset()
-    comments_talk: bool = False
-    pieces: frozenset[str] = frozenset()
-    places: frozenset[str] = frozenset()
-    macro_places: frozenset[str] = frozenset()
-    shown: frozenset[str] = frozenset()
-    unclear: str = ""
-    compares_times: bool = False
 
 
 def scan(content: bytes, *, own: bool = False) -> Scan:

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from hipcache.inputs import includes, pasted, shown
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.includes import Scan
+from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 
 from hipcache.disk import times
 from hipcache.inputs import includes, observing, outline, pasted, preprocessed
-from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent, alike
+from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
 from hipcache.patterns import pattern

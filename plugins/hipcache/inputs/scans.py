@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 from hipcache.disk.compression import pack_json, unpack_json
-from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
 from hipcache.values import dataclass
@@ -24,6 +23,34 @@ from hipcache.values import dataclass
 # To be raised with each change of what a scan looks for.
 _FORMAT = "4"
 _MOST_FILES = 2000
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The relevant words in the text of one file. `quoted`/`angled`: names of headers; `asks_computed`: it has a
+    `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP; `assembler_files`:
+    inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names of #include_next and
+    `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words of code that may be
+    put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of them and
+    those in macros. These three are not looked for in headers that are known (`standard`). `shown`: see there.
+    `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two
+    files is newer."""
+
+    quoted: frozenset[str]
+    angled: frozenset[str]
+    includes_computed: bool
+    asks_computed: bool
+    time_macros: frozenset[str]
+    assembler_files: bool
+    embeds: bool
+    next: frozenset[str] = frozenset()
+    comments_talk: bool = False
+    pieces: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+    macro_places: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
+    unclear: str = ""
+    compares_times: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 from hipcache.inputs import standard
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.includes import Scan
 from hipcache.inputs.readset import by_directory
+from hipcache.inputs.scans import Scan
 from hipcache.values import dataclass
 
 

@@ -13,12 +13,11 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from hipcache.disk.paths import absolute, why_not_missing
-from hipcache.inputs import includes, search
+from hipcache.inputs import search
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.inputs.readset import ReadSet, Status, first_names, is_as_it_was, status_of, tells
-from hipcache.inputs.scans import Scanned, Scans
+from hipcache.inputs.scans import Scan, Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
 
@@ -129,7 +128,7 @@ class Files:
 
     def named_changed(self) -> str:
         """The first file with which something was keyed, and which is another one by now; empty if there is none."""
-        for path, status in self._named.items():
+        for path, status in [*self._named.items()]:  # another thread may name one more meanwhile
             try:
                 if self.status(path) != status:
                     return path
@@ -167,6 +166,8 @@ class Files:
             content = file.read()
         if self.status(path) != status:
             raise Untraceable(f"'{path}' changed while hipcache read it")
+        from hipcache.inputs import includes  # a hit reads no text
+
         found = Scanned(status, own, digest_bytes(content), includes.scan(content, own=own))
         if scans:
             scans.put(full, found)

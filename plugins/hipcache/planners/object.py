@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from hipcache.build import Bound
+from hipcache.build import Bound, End
 from hipcache.cache.manifest import NEVER
-from hipcache.clang import dry_run
+from hipcache.clang import colours, dry_run
 from hipcache.clang.cc1 import Role
 from hipcache.clang.cuid import make_cuid, options, project_name
 from hipcache.clang.dry_run import Asked
@@ -31,6 +31,8 @@ def plan(session: Session, columns: int | None) -> Planned:
     _refuse_links(session, asked.plan)
     source = source_graph(session, asked.plan)
     made, cut = replace(graph(source), gate=partial(gate_of, source)), source.cut
+    if columns is not None and any(option.name == "-fcolor-diagnostics" for option in asked.plan.first.options):
+        made = replace(made, text=partial(_coloured, {name for one in source.devices for name in one.lto}))
 
     def direct(ends: Ends) -> Provenance | Indirect:
         if cut.object and not cut.object.tools_beside:
@@ -56,6 +58,11 @@ def ask(session: Session, columns: int | None) -> Asked:
         return asked
     cuid = cuid_of(session, command.source, command.output, asked.added)
     return replace(asked, plan=with_cuid(asked.plan, cuid))
+
+
+def _coloured(links: set[str], end: End) -> str:
+    """The text of an action. The device's linker had no terminal here."""
+    return colours.of_linker(end.result.text) if end.bound.action.id in links else end.result.text
 
 
 def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:

@@ -38,7 +38,7 @@ from hipcache.build import (
     Word,
     depfile,
 )
-from hipcache.clang import plan, splice, units
+from hipcache.clang import plan, units
 from hipcache.clang.cc1 import Role
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
@@ -305,7 +305,15 @@ def _spirv(made: SpirvPass, stem: str, of: str, turn: int) -> Iterator[Action]:
 
 
 _HOST, _BUNDLE, _OBJECT = "host pass", "bundle", "object"
-_PLACEHOLDER = Literal("", lambda: splice.PLACEHOLDER)
+
+
+def _placeholder() -> bytes:
+    from hipcache.clang import splice
+
+    return splice.PLACEHOLDER
+
+
+_PLACEHOLDER = Literal("", _placeholder)
 
 
 @dataclass(frozen=True)
@@ -422,6 +430,8 @@ class SourceGraph:
         template, bundle = f"{self._stem}host.part", f"{self._stem}bundle"
 
         def work(inputs: Inputs) -> Ran:
+            from hipcache.clang import splice
+
             content = inputs.of(template).read()
             if splice.has_fat_binary(content):
                 content = splice.splice(content, inputs.of(bundle).read())

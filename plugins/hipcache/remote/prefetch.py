@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import IO
 
 from hipcache import config
-from hipcache.cli import Console, screen
+from hipcache.cli import Console
+from hipcache.cli.screen import parse_seconds
 from hipcache.disk.paths import is_of_kernel
 from hipcache.errors import HipcacheError
 from hipcache.remote.client import open_client
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=screen.parse_seconds,
+        type=parse_seconds,
         default=SECONDS,
         metavar="SECONDS",
         help=f"time limit in seconds (default: {SECONDS:.0f})",

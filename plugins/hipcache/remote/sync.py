@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from hipcache import config
-from hipcache.cli import Console, screen
-from hipcache.cli.screen import ProgressLine
+from hipcache.cli import Console
+from hipcache.cli.screen import ProgressLine, parse_seconds
 from hipcache.errors import HipcacheError
 from hipcache.remote import address
 from hipcache.remote.client import Client
@@ -17,7 +17,7 @@ SUMMARY = "wait until all queued results are sent to the remote"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
-        type=screen.parse_seconds,
+        type=parse_seconds,
         default=600.0,
         metavar="SECONDS",
         help="time limit in seconds (default: 600)",

@@ -95,7 +95,7 @@ class History:
         for name in ("namespace", "key"):
             if not data[name]:
                 del data[name]
-        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}, level=1), when=record.when):
+        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}, level=9), when=record.when):
             return False
         kind = [
             (used, name)

@@ -72,6 +72,7 @@ _SLOTS_AT, _SLOT, _PROBES = 16, 20, 64
 _EMPTY = bytes(_SLOT)
 _NAME_BYTES = 12
 _NO_BASE = bytes(_NAME_BYTES)
+_LONGEST_CHAIN = 100
 MOST_PREFIX = 4 << 20
 _CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"BC\xc0\xde")
 _LARGE = 1 << 16
@@ -223,13 +224,17 @@ class Packs:
             self._contents[key] = content
         return content
 
-    def table(self, pack: str) -> Table:
-        """None of its entries if it, or a base of it, is gone or damaged. Raises nothing."""
+    def table(self, pack: str, needing: tuple[str, ...] = ()) -> Table:
+        """None of its entries if it, or a base of it, is gone or damaged. `needing`: the packs, each of which the next
+        one is a base of: what has been exchanged may need itself. Raises nothing."""
         if pack not in self._tables:
             table = Table()
             with suppress(OSError, DamagedEntry):
                 table = self._read_table(pack)
-            if not all(self.table(base).entries for base in table.bases):
+            chain = (*needing, pack)
+            if len(chain) > _LONGEST_CHAIN or not all(
+                base not in chain and self.table(base, chain).entries for base in table.bases
+            ):
                 table = Table()
             if len(self._tables) > 1000:
                 self._tables.clear()
