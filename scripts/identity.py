@@ -27,14 +27,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from fuzz_case import Difference
+from fuzz_case import ADVICE, Difference
 from fuzz_compile import Compile
 from fuzz_flags import CHOICES, ENDS, LINKING
 
 _ARCHS = ["gfx90a", "gfx1030"]
 _FAILS = "plain clang fails"
-# What hipcache says once in a build, where it does not know a compiler's plan.
-_ADVICE = re.compile(rb"^hipcache: .*\n(  .*\n)*", re.MULTILINE)
 
 
 def flag_cases(root: Path, compiler: str) -> Iterator[tuple[str, Compile]]:
@@ -86,7 +84,7 @@ def result(case: Compile) -> str:
         cached = case._end([*case.launcher, *words], before, "a")
         case._restore(before)
         outcome = case._outcome("a")
-        cached.err = _ADVICE.sub(b"", cached.err)
+        cached.err = ADVICE.sub(b"", cached.err)
         try:
             case._same(plain, cached)
         except Difference as error:

@@ -195,7 +195,9 @@ def _link(command: Job, image: Image, code: str, output: str, asked: DryRuns) ->
     words = [_NO_IMAGE if _INPUT.fullmatch(word) else _CODE if word == code else word for word in command]
     jobs, messages = split(asked.clang(words))
     if len(jobs) != 1 + ("spirv64" in image.name) or messages:
-        raise PassThrough("plan", f"clang links device code with {len(jobs)} jobs{messages and f': {messages[:200]}'}")
+        raise PassThrough(
+            "plan", f"clang links device code with {len(jobs)} jobs{messages and f': {messages.strip()[:200]}'}"
+        )
     names = {_NO_IMAGE: image.file, _CODE: output}
     return [tuple(names.get(word, word) for word in job) for job in jobs]
 
