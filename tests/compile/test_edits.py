@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hip import HIT, Lab, kernel
+from hip import HIT, PASSED_THROUGH, Lab, kernel, with_19
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -270,6 +270,24 @@ def test_a_source_that_warns_is_served_under_another_cuid(lab: Lab, text: str) -
         compiled = lab.compile(f"-cuid={number}{number}", "-Wall")
         assert "unused" in compiled.messages
         assert not (number and compiled.counted.front_ends) or "static" in text
+
+
+@with_19
+def test_a_marked_text_that_comes_near_is_quoted(lab: Lab) -> None:
+    """Clang quotes 16 lines at most."""
+    text = "bool f(unsigned a, int b) {\n  return a\n    <\n%s    b;\n}\n"
+    lab.write("k.hip", kernel("3") + text % ("// x\n" * 20))
+    before = lab.warm("-Wextra")
+    lab.write("k.hip", kernel("3") + text % ("// x\n" * 4))
+    assert lab.compile("-Wextra").messages != before.messages
+
+
+def test_an_edit_of_what_is_compiled_in_one_step_is_no_fault(lab: Lab) -> None:
+    """Its back end may say something about the source."""
+    lab.write("k.hip", kernel("3"))
+    lab.warm("-Wframe-larger-than=8000")
+    lab.write("k.hip", "// a line\n" + (lab.root / "k.hip").read_text())
+    assert lab.compile("-Wframe-larger-than=8000").outcome != PASSED_THROUGH
 
 
 def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:

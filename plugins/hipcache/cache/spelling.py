@@ -190,7 +190,7 @@ class Spelled:
 
 def for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:
     """The digests of bitcode with another CUID; None if they are not known."""
-    if not passing or not passing[1]:
+    if not any(passing[1:]):  # an object of one step has only its own digest
         return passing
     digest = bitcode.digest_for(passing[1], cuid)
     return (digest, passing[1]) if digest else None

@@ -17,6 +17,7 @@ without a width, and without a place elsewhere in them.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 
 from hipcache.inputs import outline
@@ -41,6 +42,8 @@ _NO_FILES = ("<built-in>", "<command line>", "<scratch space>")
 _MOST_UNNUMBERED = 3
 _BROKEN = " " * 6
 _NO_RANK = -1
+# Lines that clang quotes at most.
+_NEAR = 16
 # Numbers of more digits have a wider column.
 _MOST = 9000
 
@@ -183,9 +186,12 @@ def _moved(number: Callable[[str, int], int], name: str, old: str) -> str:
 
 
 def _digest(lines: outline.Lines, number: int) -> str:
-    """Of what is shown of a line, counted from 1."""
+    """Of what is shown of a line, counted from 1, and of where lines with text are around it: clang quotes those that
+    it marks if they are near."""
     shown = lines.spliced(number - 1) if 0 < number <= len(lines.texts) else b"none"
-    return digest_bytes(shown)[:16]
+    first, last = bisect_left(lines.numbers, number - 1 - _NEAR), bisect_right(lines.numbers, number - 1 + _NEAR)
+    near = [at - number for at in lines.numbers[first:last]]
+    return digest_bytes(repr(near).encode() + shown)[:16]
 
 
 def plain(path: str) -> str:
