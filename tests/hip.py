@@ -131,8 +131,9 @@ class Lab(BareLab):
         assert (cached.object is None) == (plain.object is None)
         assert cached.object == plain.object, "the object is not plain clang's"
         assert bool(cached.rule) == bool(plain.rule)
-        messages = plain.ended.err.decode()
-        return Compiled(cached.object or b"", messages, plain.ended.status, self.counted(), cached.rule, plain.rule)
+        messages, counted = plain.ended.err.decode(), self.counted()
+        assert counted.reason != "internal", self.hipcache("explain").out.decode()
+        return Compiled(cached.object or b"", messages, plain.ended.status, counted, cached.rule, plain.rule)
 
     def plain(
         self,

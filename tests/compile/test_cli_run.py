@@ -81,6 +81,24 @@ def test_the_exit_status_is_the_commands(tmp_path: Path, words: tuple[str, ...],
     assert (done.returncode, done.stderr.splitlines()[0], done.stdout) == (status, told, "")
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("HIPCACHE_MAX_SIZE", "5X", "hipcache: nothing was cached: environment variable 'HIPCACHE_MAX_SIZE'"),
+        ("HIPCACHE_CONFIG", "FILE", "hipcache: nothing was cached: FILE:1: unknown key 'max_siz'"),
+        ("HIPCACHE_MAXSIZE", "5G", "hipcache: the build ran no compile through hipcache"),
+    ],
+)
+def test_a_wrong_setting_stops_no_build(tmp_path: Path, variable: str, value: str, told: str) -> None:
+    file = str(tmp_path / "wrong.yaml")
+    Path(file).write_text("max_siz: 5G\n")
+    environ = {variable: value.replace("FILE", file)}
+    done = run("--json", "s.json", "sh", "-c", "echo built; exit 7", directory=tmp_path, **environ)
+    assert (done.returncode, done.stdout) == (7, "built\n")
+    assert done.stderr.startswith(told.replace("FILE", file))
+    assert json.loads((tmp_path / "s.json").read_text())["status"] == 7
+
+
 def test_options_of_the_command_and_its_output_are_its_own(tmp_path: Path) -> None:
     done = run("printf", "%s", "--json", directory=tmp_path)
     assert (done.returncode, done.stdout) == (0, "--json")

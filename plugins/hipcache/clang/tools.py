@@ -31,12 +31,6 @@ def is_hipcc(program: str) -> bool:
     return name.startswith("hipcc") and _is_version(name.removeprefix("hipcc").removesuffix(".pl").removesuffix(".bin"))
 
 
-def without_version(name: str) -> str:
-    """`g++` for `g++-12`."""
-    base, _, version = name.rpartition("-")
-    return base if _is_version(f"-{version}") else name
-
-
 def which(program: str, cwd: str, environ: Mapping[str, str]) -> str:
     """Its path, as exec would find it; empty if it finds none."""
     if "/" in program:

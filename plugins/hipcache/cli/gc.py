@@ -131,7 +131,6 @@ def _age(text: str) -> int:
     return int(number) * _SECONDS[unit]
 
 
-_MOST = 1 << 28
 _DIGEST = pattern(rb"[0-9a-f]{64}")
 
 

@@ -17,8 +17,9 @@ from typing import TextIO
 from hipcache import config, processes
 from hipcache.cli import Console, page
 from hipcache.cli.screen import Screen, asked_units, human_time, percent, plural
+from hipcache.config import Config
 from hipcache.disk.atomic import write_whole
-from hipcache.errors import HipcacheError
+from hipcache.errors import ConfigError, HipcacheError
 from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
 from hipcache.report import build, stats_log
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise HipcacheError("'hipcache run' has no command to run", "write: hipcache run -- ninja")
-    settings = config.load(console.environ, strict=True)
+    settings, fault = _settings(console.environ)
     with TemporaryDirectory(prefix="hipcache-run-", ignore_cleanup_errors=True) as place:
         log = settings.stats_log or Path(place, "log")
         start, began = _size(log), time.monotonic()
@@ -68,7 +69,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
         took = time.monotonic() - began
         compiles = _read(log, start)
     numbers = stats_log.together(compiles)
-    _show(numbers, compiles, took, Screen(console.err, console.environ))
+    if fault:
+        print(f"hipcache: nothing was cached: {fault}", file=console.err)
+    else:
+        _show(numbers, compiles, took, Screen(console.err, console.environ))
     if numbers.cacheable and not settings.readonly:
         causes = build.summarized(build.causes(compiles))
         named = " ".join(command), options.label
@@ -79,6 +83,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
         told = page.Told(f"'{' '.join(command)}'", compiles, Targets().of, 0, (), ())
         write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
     return status
+
+
+def _settings(environ: Mapping[str, str]) -> tuple[Config, ConfigError | None]:
+    """And what is wrong with them, which stops no build: its compiles go on without the cache."""
+    try:
+        return config.load(environ), None
+    except ConfigError as fault:
+        return Config(dir=Path(os.devnull), readonly=True), fault
 
 
 def _size(log: Path) -> int:

@@ -11,6 +11,5 @@ HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 COMPRESSION = struct.Struct("<IIQQ")  # ch_type, reserved, ch_size, ch_addralign
 SYMBOL = struct.Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_value, st_size
-RELOCATION = struct.Struct("<QQq")  # r_offset, r_info, r_addend
 # Of a section whose content is compressed.
 SHF_COMPRESSED = 0x800

@@ -8,7 +8,7 @@ Everything is in `<HIPCACHE_DIR>/v2/statistics/`:
     log.<name>  a log that is being folded, or the one line of a process that found the lock taken
     totals      the sums of all the logs folded so far, replaced by rename
     sizes       the store over time (store_history.py)
-    builds      the last builds (builds.py)
+    builds      the last builds (build.py)
 
     log    = *( LF crc TAB outcome TAB reason TAB milliseconds *( TAB unit ) LF )
     unit   = name SP hit frontend backend          ; each of them "+" hit, "-" miss, "." none

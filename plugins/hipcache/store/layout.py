@@ -18,7 +18,7 @@ Layout, version 2 (`KEY` and `DIGEST` are 64 hexadecimal digits)::
     ROOT/v2/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
     ROOT/v2/tools/DIGEST        what is remembered of tools (inputs/identity.py, direct/variables.py)
     ROOT/v2/history/OBJ/CMD     the last compiles of an object (report/history.py)
-    ROOT/v2/statistics/         what all compiles came to (report/statistics.py, store_history.py, builds.py)
+    ROOT/v2/statistics/         what all compiles came to (report/statistics.py, store_history.py, build.py)
     ROOT/v2/ledger              how much is held (ledger.py)
     ROOT/v2/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
     ROOT/v2/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)
@@ -65,8 +65,8 @@ HEADER_BYTES = len(MAGIC) + 32
 DOMAIN = shared.terminated(shared.ACTION_DOMAIN)
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of hipcache. Everything here can be deleted.\n"
 BLOCK = 4096
-# Seconds after which a use is noted again, at direct hits (native/output.c) and of notes: an entry may have been used
-# that long after its time.
+# Seconds after which a use is noted again, at direct hits (native/output.c): an entry may have been used that long
+# after its time.
 USE_STEP = 3600
 # Hosts that share a store disagree about the time, but not by so many seconds.
 _FUTURE = 24 * 3600

@@ -26,7 +26,6 @@ from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
     TMP,
-    USE_STEP,
     DamagedEntry,
     action_name,
     blob_name,
@@ -60,12 +59,6 @@ class Notes:
         with self._entries.opened(self._name(name), MOST_NOTE) as fd:
             return None if fd is None else read_all(fd)
         return None
-
-    def use(self, name: str) -> None:
-        """Note that it is of use, so that it stays in the store."""
-        with suppress(OSError):
-            if abs(self._now() - self._entries.confined.status(self._name(name)).st_mtime) >= USE_STEP:
-                self._entries.touch(self._name(name))
 
     def put(self, name: str, content: bytes, *, when: float | None = None) -> bool:
         """`when`: its modification time. False if it cannot be kept."""
