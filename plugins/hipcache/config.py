@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hipcache import settings_files as files
 from hipcache.errors import ConfigError
-from hipcache.processes import builders, slots
+from hipcache.processes import builders, room
 from hipcache.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
 from hipcache.settings_files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.values import dataclass, field
@@ -68,7 +68,7 @@ class Config:
     @property
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
-        return self.jobs or slots.compilers_for(slots.cores(), slots.memory())
+        return self.jobs or room.compilers(room.cores(), room.memory())
 
     def is_drawn(self) -> bool:
         """Is it the turn of this result to be compared (`verify`)?"""
