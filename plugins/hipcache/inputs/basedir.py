@@ -13,6 +13,7 @@ import re
 from functools import cached_property
 
 from hipcache.patterns import pattern
+from hipcache.processes import encode
 from hipcache.shared import BASEDIR_MARK
 
 MARK = BASEDIR_MARK
@@ -59,7 +60,7 @@ class Basedir:
         """The text with these marks, from which `local` makes what the compiler would print in another checkout. None
         if that is not certain."""
         marked = self.portable(text)
-        sure = self.local(marked) == text and not self.named_in(os.fsencode(marked))
+        sure = self.local(marked) == text and not self.named_in(encode(marked))
         return marked if sure and not any(mark in text for _, mark, _ in self._patterns) else None
 
     def named_in(self, content: bytes) -> bool:

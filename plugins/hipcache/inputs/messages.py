@@ -42,7 +42,7 @@ _NO_FILES = ("<built-in>", "<command line>", "<scratch space>")
 _MOST_UNNUMBERED = 3
 _BROKEN = " " * 6
 _NO_RANK = -1
-# Lines that clang quotes at most.
+# Lines that clang quotes at most: what it marks farther away it does not quote.
 _NEAR = 16
 # Numbers of more digits have a wider column.
 _MOST = 9000
@@ -129,7 +129,7 @@ def renumbered(
             if not 0 <= place.rank < len(now.numbers):
                 return None
             number = now.numbers[place.rank] + 1
-        if place.digest and _digest(now, number) != place.digest:
+        if place.digest and not _is_same(_digest(now, number), place.digest):
             return None
         numbers[plain(place.path), place.line] = number
     if all(number == line for (_, line), number in numbers.items()):
@@ -186,12 +186,17 @@ def _moved(number: Callable[[str, int], int], name: str, old: str) -> str:
 
 
 def _digest(lines: outline.Lines, number: int) -> str:
-    """Of what is shown of a line, counted from 1, and of where lines with text are around it: clang quotes those that
-    it marks if they are near."""
+    """Of what is shown of a line, counted from 1, and how many lines with text are near, before and after it."""
     shown = lines.spliced(number - 1) if 0 < number <= len(lines.texts) else b"none"
-    first, last = bisect_left(lines.numbers, number - 1 - _NEAR), bisect_right(lines.numbers, number - 1 + _NEAR)
-    near = [at - number for at in lines.numbers[first:last]]
-    return digest_bytes(repr(near).encode() + shown)[:16]
+    here = bisect_left(lines.numbers, number - 1)
+    before = here - bisect_left(lines.numbers, number - 1 - _NEAR)
+    after = bisect_right(lines.numbers, number - 1 + _NEAR) - here
+    return f"{digest_bytes(shown)[:16]}{before:02}{after:02}"
+
+
+def _is_same(now: str, then: str) -> bool:
+    """Is the same shown? Clang quotes the lines that it marks only if they are near: none may have come near."""
+    return now[:16] == then[:16] and now[16:18] <= then[16:18] and now[18:] <= then[18:]
 
 
 def plain(path: str) -> str:
