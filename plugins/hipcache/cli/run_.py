@@ -23,6 +23,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
 from hipcache.report import build, stats_log
+from hipcache.report.build import Cause
 from hipcache.report.outcome import HIT, counted
 from hipcache.report.reasons import ADVICE
 from hipcache.report.statistics import Statistics
@@ -68,19 +69,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
             return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
         took = time.monotonic() - began
         compiles = _read(log, start)
-    numbers = stats_log.together(compiles)
+    numbers, causes, line = stats_log.together(compiles), build.causes(compiles), " ".join(command)
+    summarized = build.summarized(causes)
     if fault:
         print(f"hipcache: nothing was cached: {fault}", file=console.err)
     else:
-        _show(numbers, compiles, took, Screen(console.err, console.environ))
+        _show(numbers, compiles, summarized, took, Screen(console.err, console.environ))
     if numbers.cacheable and not settings.readonly:
-        causes = build.summarized(build.causes(compiles))
-        named = " ".join(command), options.label
-        build.save(settings.dir, settings.umask, build.recorded(numbers, causes, time.time(), took, *named))
+        recorded = build.recorded(numbers, summarized, time.time(), took, line, options.label)
+        build.save(settings.dir, settings.umask, recorded)
     if options.json:
-        write_whole(options.json, json.dumps(_as_json(numbers, compiles, command, status, took), indent=2).encode())
+        write_whole(options.json, json.dumps(_as_json(numbers, causes, command, status, took), indent=2).encode())
     if options.report:
-        told = page.Told(f"'{' '.join(command)}'", compiles, Targets().of, 0, (), ())
+        told = page.Told(f"'{line}'", compiles, Targets().of)
         write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
     return status
 
@@ -144,7 +145,9 @@ def _shown(log: Path, start: int, live: Line | None) -> Iterator[None]:
             thread.join()
 
 
-def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen: Screen) -> None:
+def _show(
+    numbers: Statistics, compiles: Sequence[Compile], causes: Sequence[Cause], took: float, screen: Screen
+) -> None:
     """The summary, on standard error: standard output is the command's."""
     total = sum(numbers.compiles.values())
     if not total:
@@ -159,7 +162,6 @@ def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen:
     parts = [f"{name} {tally.hits} of {tally.hits + tally.misses}" for name, tally in asked_units(numbers.units)]
     if parts:
         screen.line(f"  hits by architecture: {', '.join(parts)}")
-    causes = build.summarized(build.causes(compiles))
     for one in causes[:_MOST_CAUSES]:
         screen.line(f"  missed: {one.name}: {plural(one.units, 'unit')} of {plural(len(one.objects), 'object')}")
     if len(causes) > _MOST_CAUSES:
@@ -171,7 +173,7 @@ def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen:
 
 
 def _as_json(
-    numbers: Statistics, compiles: Sequence[Compile], command: Sequence[str], status: int, took: float
+    numbers: Statistics, causes: Sequence[Cause], command: Sequence[str], status: int, took: float
 ) -> dict[str, object]:
     """`seconds`: wall-clock time of the command."""
     units = {name: {"hits": tally.hits, "misses": tally.misses} for name, tally in numbers.units.items()}
@@ -184,7 +186,7 @@ def _as_json(
         "seconds_saved": round(numbers.seconds_saved, 3),
         "passed_through": dict(numbers.passed_through),
         "not_stored": dict(numbers.not_kept),
-        "causes": [one.as_json() for one in build.causes(compiles)],
+        "causes": [one.as_json() for one in causes],
     }
 
 
