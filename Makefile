@@ -9,6 +9,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # Two more than there are cores: tests wait for locks, clocks and servers.
 WORKERS ?= $(shell expr $$(nproc) + 2)
+# What `make setup` installs beside hipcache: extras of pyproject.toml.
+EXTRA := test
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WARM_ARGS ?=
@@ -45,9 +47,10 @@ help:
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
 setup:
-	@scripts/setup.sh $(SETUP_ARGS) test
+	@scripts/setup.sh $(SETUP_ARGS) $(EXTRA)
 
 demo: SETUP_ARGS := --required
+demo: EXTRA := zstd
 demo: setup
 	@.venv/bin/hipcache demo $(if $(QUICK),,examples/cmake/src/*.hip --flags "-O3 -std=c++17 -Iexamples/cmake/include")
 
