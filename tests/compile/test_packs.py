@@ -92,44 +92,39 @@ def test_a_content_in_an_object_takes_no_place_of_its_own(store: LocalStore) -> 
     assert the_pack(store).stat().st_size < len(content) + 5000
 
 
-def test_a_pack_does_not_repeat_what_is_in_its_base(store: LocalStore) -> None:
+def based(store: LocalStore) -> tuple[Path, Path, bytes, str]:
+    """A pack, one that needs it, and the content of the latter, with its digest."""
     content = b"\x7fELF" + os.urandom(100_000)
     packed(store, content)
     first, later = the_pack(store), again(store)
     later.get_blob(blake3(content).hexdigest())
-    digests = packed(later, content + b"edited")
-    (second,) = [
-        path for path in files(store) if path.parent.name == "packs" and path not in (first, store.root / "v2" / INDEX)
-    ]
+    (digest,) = packed(later, content + b"edited")
+    (second,) = [path for path in first.parent.iterdir() if path not in (first, store.root / "v2" / INDEX)]
+    return first, second, content + b"edited", digest
+
+
+def test_a_pack_does_not_repeat_what_is_in_its_base(store: LocalStore) -> None:
+    first, second, content, digest = based(store)
     assert second.stat().st_size < 5000
-    assert again(store).get_blob(digests[0]) == content + b"edited"
+    assert again(store).get_blob(digest) == content
     first.unlink()
-    assert again(store).get_blob(digests[0]) is None
+    assert again(store).get_blob(digest) is None
 
 
 def test_packs_that_were_exchanged_and_need_themselves_are_as_absent(store: LocalStore) -> None:
-    content = b"\x7fELF" + os.urandom(100_000)
-    packed(store, content)
-    first, later = the_pack(store), again(store)
-    later.get_blob(blake3(content).hexdigest())
-    digests = packed(later, content + b"edited")
-    (second,) = [path for path in first.parent.iterdir() if path not in (first, store.root / "v2" / INDEX)]
+    first, second, _, digest = based(store)
     base, needing = first.read_bytes(), second.read_bytes()
     first.write_bytes(needing), second.write_bytes(base)
     assert [table.entries for table in again(store).tables()].count({}) == 1
-    assert again(store).get_blob(digests[0]) is None
+    assert again(store).get_blob(digest) is None
     again(store).collect()
 
 
 def test_a_base_is_used_whenever_a_pack_that_needs_it_is(store: LocalStore) -> None:
-    content = b"\x7fELF" + os.urandom(100_000)
-    packed(store, content)
-    first, later = the_pack(store), again(store)
-    later.get_blob(blake3(content).hexdigest())
-    digests = packed(later, content + b"edited")
+    first, _, _, digest = based(store)
     for path in (store.root / "v2/packs").iterdir():
         os.utime(path, (1, 1))
-    assert again(store).get_blob(digests[0])
+    assert again(store).get_blob(digest)
     assert first.stat().st_mtime > time.time() - 60
 
 
