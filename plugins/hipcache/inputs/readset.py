@@ -75,7 +75,7 @@ class ReadFile:
 
 class MessageLine(NamedTuple):
     """A line that messages name: its file as in the read set, its number from 1, its rank among the lines with text
-    (-1: it has none), and a digest of its text if messages show it."""
+    (-1: it has none), and if messages show it, a digest of its text and what is around it (`messages`)."""
 
     path: str
     line: int
