@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -299,7 +298,10 @@ def follow_upkeep(config: Config, store: LocalStore) -> None:
 
         store_history.record(config.dir, config.umask, StoreSize(size, entries, store.max_bytes), time.time)
 
-    store.tell(partial(statistics.record_evictions, config.dir, config.umask), note)
+    def evicted(entries: int, size: int) -> None:
+        statistics.count(config.dir, statistics.EVICTED, {"entries": entries, "bytes": size}, config.umask)
+
+    store.tell(evicted, note)
 
 
 def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:
