@@ -178,7 +178,7 @@ class WholeCompile:
     """A whole compile for a team: its direct record without what is of one machine, in the manifest of its command.
 
     The record has no state, since a status says nothing on another machine: contents decide there, and no guard counts
-    as it stands. What a compile comes to must follow from that (`surroundings.is_of_any_machine`). `helper/adoption`
+    as it stands. What a compile comes to must follow from that (`Provenance.anywhere`). `helper/adoption`
     takes it into another store.
 
     `everywhere`: that for every checkout, if there is one; `system`: what is in the system list; `reads`, `asked`: see
