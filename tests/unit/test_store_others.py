@@ -14,10 +14,10 @@ import pytest
 from blake3 import blake3
 from hipcache.cli import config
 from hipcache.config import Config
+from hipcache.config.files import STORE
 from hipcache.disk import locks
 from hipcache.report import conditions, statistics
 from hipcache.report.outcome import CompileOutcome
-from hipcache.settings_files import STORE
 from hipcache.store.local import LocalStore, open_store
 from store_users import CONTENT, GROUP, KEY, OTHER, OWNER, Locker, as_user, fill, root
 

@@ -54,9 +54,9 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hipcache import __version__, shared
+from hipcache.config.files import project_file
 from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
-from hipcache.settings_files import project_file
 from hipcache.shared import terminated
 from hipcache.values import dataclass
 

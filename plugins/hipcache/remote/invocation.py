@@ -32,13 +32,13 @@ from functools import lru_cache
 
 from hipcache import __version__
 from hipcache.cache import exchange
+from hipcache.config.files import project_file
 from hipcache.direct.guards import DIGITS, GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.settings_files import project_file
 from hipcache.store import Store
 from hipcache.values import dataclass, replace
 

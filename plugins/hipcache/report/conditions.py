@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from hipcache import features, native, processes
 from hipcache.config import Config
+from hipcache.config.settings import NO_EXECUTOR
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import statistics, telling
-from hipcache.settings import NO_EXECUTOR
 from hipcache.store import access, faults, seal
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
