@@ -17,26 +17,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hipcache.execution.passes import FrontEndWay
     from hipcache.execution.session import Session
-    from hipcache.report.statistics import CounterGroup
     from hipcache.store.local import LocalStore
 
 CHECKS = "hipcache.driver_header.doctor"
-
-
-def counters() -> CounterGroup:
-    from hipcache.report.statistics import PREAMBLES, CounterGroup
-
-    return CounterGroup(
-        PREAMBLES,
-        "preambles",
-        # Passes that used one; headers that were made, compared with plain passes, and found to differ.
-        ("used", "made", "checked", "different"),
-        "precompiled headers  {made} made, used by {used:front end}, {checked} checked, "
-        "{different:red different}{different:?, and switched off}",
-        "the driver's header, precompiled, and why passes did not use one",
-        open="without_preamble",
-        prefix="without ",
-    )
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "preambles",
+    "field": "preambles",
+    # Passes that used one; headers that were made, compared with plain passes, and found to differ.
+    "counters": ("used", "made", "checked", "different"),
+    "text": "precompiled headers  {made} made, used by {used:front end}, {checked} checked, "
+    "{different:red different}{different:?, and switched off}",
+    "meaning": "the driver's header, precompiled, and why passes did not use one",
+    "open": "without_preamble",
+    "prefix": "without ",
+}
 
 
 def front_end(session: Session) -> FrontEndWay | None:

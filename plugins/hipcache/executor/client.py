@@ -139,7 +139,7 @@ class Executions:
 
     def _count(self, counts: Mapping[str, int]) -> None:
         """As of the door's `counters`."""
-        statistics.count(self.client.config.dir, statistics.EXECUTED, counts, self.client.config.umask)
+        statistics.count(self.client.config.dir, "executed", counts, self.client.config.umask)
 
     def attempt(self) -> tuple[int, Slot] | None:
         """One that may take an action now, and the right to have it there."""

@@ -22,33 +22,28 @@ if TYPE_CHECKING:
     from hipcache.cache.content import Shelves
     from hipcache.config import Config
     from hipcache.remote.client import Client
-    from hipcache.report.statistics import CounterGroup
 
 ADDRESSES = {"remote": "hipcache.remote.address"}
 CHECKS = "hipcache.remote.doctor"
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "remote",
+    "field": "remote",
+    # Results that were asked for, faults, results that were sent, bytes, time that fetches took.
+    "counters": ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds"),
+    "text": "remote  {hits:hit} ({received:size} received in {milliseconds:time}), {misses:miss}, "
+    "{uploads:result} sent ({sent:size}), {errors:error}",
+    "meaning": "results and bytes fetched and sent, errors; and by architecture and host: requests that found a result "
+    "(`hits`) or none (`misses`), `errors`, `bytes` of the results, `milliseconds` (a request counts for every unit in "
+    "it, the time of a prefetch only in `remote`)",
+    "open": "remote_units",
+    "each": ("hits", "misses", "errors", "bytes", "milliseconds"),
+}
 QUEUE = "hipcache.remote.queue"
 RECORDS = "hipcache.remote.invocation"
 STORAGE_HELPER = "hipcache.remote.helper.start"
 VERBS = {"sync": "hipcache.remote.sync", "prefetch": "hipcache.remote.prefetch"}
 WHOLE_COMPILE = "hipcache.remote.invocation"
-
-
-def counters() -> CounterGroup:
-    from hipcache.report.statistics import REMOTE, CounterGroup
-
-    return CounterGroup(
-        REMOTE,
-        "remote",
-        # Results that were asked for, faults, results that were sent, bytes, time that fetches took.
-        ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds"),
-        "remote  {hits:hit} ({received:size} received in {milliseconds:time}), {misses:miss}, "
-        "{uploads:result} sent ({sent:size}), {errors:error}",
-        "results and bytes fetched and sent, errors; and by architecture and host: requests that found a result "
-        "(`hits`) or none (`misses`), `errors`, `bytes` of the results, `milliseconds` (a request counts for every "
-        "unit in it, the time of a prefetch only in `remote`)",
-        open="remote_units",
-        each=("hits", "misses", "errors", "bytes", "milliseconds"),
-    )
 
 
 def remote(config: Config, environ: Mapping[str, str]) -> tuple[Callable[[], Client], Callable[[str], object]]:

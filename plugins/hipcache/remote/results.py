@@ -100,6 +100,6 @@ def shared(near: ResultCache, shelves: Shelves) -> ResultCache:
 
     def count(counts: Mapping[str, int]) -> None:
         config = remote().config
-        statistics.count(config.dir, statistics.REMOTE, counts, config.umask)
+        statistics.count(config.dir, "remote", counts, config.umask)
 
     return SharedCache(near, noted, fetch, count)

@@ -54,10 +54,7 @@ VERSION = 2
 _MARKS = {True: "+", False: "-", None: "."}
 _COUNTED = {"+": "hits", "-": "misses"}
 # First fields of lines that tell of no compile, each the name of a `CounterGroup`.
-VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED, EVICTED = (
-    *("verified", "locked", "remote"),
-    *("preambles", "executed", "evicted"),
-)
+VERIFIED, LOCKED, PREAMBLES, EVICTED = "verified", "locked", "preambles", "evicted"
 # Fields behind the units of a line, in their form, so that older versions pass over them: the microseconds that it
 # took, the mark of a configure check, which counts nowhere else, and that of a direct hit. `native/statistics.c` writes
 # the first.
@@ -118,7 +115,7 @@ def groups() -> tuple[CounterGroup, ...]:
         "evicted  {entries:entry} ({bytes:size})",
         "entries that the size limit or `hipcache gc` removed, and their `bytes`",
     )
-    return (locked, *(counters() for counters in features.added("counters")), evicted)
+    return (locked, *(CounterGroup(**fields) for fields in features.added("COUNTERS")), evicted)
 
 
 @dataclass(frozen=True)
@@ -293,7 +290,7 @@ def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> boo
 
 
 def record_verified(root: Path, verdict: str) -> bool:
-    """Count one comparison. `verdict`: of VERDICTS."""
+    """Count one comparison. `verdict`: a counter of VERIFIED."""
     return _append(Confined(root), _line([VERIFIED, verdict, "0"]))
 
 

@@ -8,25 +8,15 @@ hit_check    a hit, compared where it was delivered
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hipcache.report.statistics import CounterGroup
-
 HIT_CHECK = "hipcache.verify.hit_check"
 VERBS = {"verify": "hipcache.verify.verb"}
-
-
-def counters() -> CounterGroup:
-    from hipcache.report.outcome import VERDICTS
-    from hipcache.report.statistics import VERIFIED, CounterGroup
-
-    return CounterGroup(
-        VERIFIED,
-        "verified",
-        VERDICTS,
-        "hits compared with a fresh compile  {same} same, {different:red different}"
-        "{varying:?, {varying} not reproducible by the compiler itself}",
-        "hits that were recompiled (`HIPCACHE_VERIFY`): `same`, `different`, `varying` (the compiler itself is not "
-        "reproducible)",
-    )
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "verified",
+    "field": "verified",
+    "counters": ("same", "different", "varying"),
+    "text": "hits compared with a fresh compile  {same} same, {different:red different}"
+    "{varying:?, {varying} not reproducible by the compiler itself}",
+    "meaning": "hits that were recompiled (`HIPCACHE_VERIFY`): `same`, `different`, `varying` (the compiler itself is "
+    "not reproducible)",
+}

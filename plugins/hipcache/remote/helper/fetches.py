@@ -246,7 +246,7 @@ class Fetches:
         return tally
 
     def _count(self, counts: Mapping[str, int]) -> None:
-        statistics.count(self.config.dir, statistics.REMOTE, counts, self.config.umask)
+        statistics.count(self.config.dir, "remote", counts, self.config.umask)
 
 
 def _beside(work: Callable[[], TransferCounts]) -> Future[TransferCounts]:
