@@ -23,7 +23,7 @@ from pathlib import Path
 from hipcache import native
 from hipcache.clang.cuid import clangs_hash
 from hipcache.inputs import assembly
-from hipcache.inputs.bit_strings import rows
+from hipcache.inputs.assembly import rows
 from hipcache.inputs.keys import digest_bytes
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
