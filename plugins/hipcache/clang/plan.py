@@ -142,7 +142,7 @@ class Plan:
 
 
 def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> Plan:
-    """The plan for `side`. `flat`: see `offload_plan`. Raises PassThrough if the jobs do not have one of the shapes
+    """The plan for `side`. `flat`: as `dry_run.flat`. Raises PassThrough if the jobs do not have one of the shapes
     above."""
     jobs, messages = split(text)
     return of_jobs(flat(jobs), side, messages, clang_version(text))

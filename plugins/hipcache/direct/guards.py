@@ -24,7 +24,7 @@ DIGITS = 32
 
 def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths in an order in which each guard (path: DIGITS hexadecimal digits of the digest of its status, and
-    the directory) stands before what it answers for. `old`: as for `watched.state`, which must be taken afterwards:
+    the directory) stands before what it answers for. `old`: as for `watched.states`, which must be taken afterwards:
     a name that comes before that is found there, and one that comes later changes its directory. `kinds`: see below."""
     directories = _Directories(old, kinds)
     groups: dict[str, list[Watched]] = {"": []}

@@ -15,7 +15,7 @@ they were read (git calls the others racily clean). So a record of young files h
 Format, an action of the store; a string is its length (4 bytes, little-endian) and its bytes:
 
     variables     32 bytes, BLAKE3 of DOMAIN and the variables
-    state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.state` gives for `watched`; NO_STATE if not known
+    state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.states` gives for `watched`; NO_STATE if not known
     racy          8 bytes, little-endian: nanoseconds after which a file is old enough
     ignored       string: the names of variables that do not matter, each followed by NUL; PWD among them still
                   matters where it is another name of the working directory (`direct/variables.py`)
@@ -32,7 +32,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
     contents      string: of `watched` (`direct/contents.py`); empty if they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
-                  `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`);
+                  `watched.states` gives for it: so the digest means the same without the record (`native/ask.c`);
                   NO_STATE if not known
     system list   32 bytes: digest of a blob, a list as `watched`, of paths of the system (see `is_of_system`). Apart
                   because there is a process that can answer for them: then nobody reads it. Sources that include

@@ -88,7 +88,7 @@ class ProgramPlan:
 
 
 def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
-    """`flat`: see `offload_plan`. Raises PassThrough if the jobs do not have the shape above."""
+    """`flat`: as `dry_run.flat`. Raises PassThrough if the jobs do not have the shape above."""
     jobs, messages = split(text)
     jobs = [*flat(jobs)]
     version = clang_version(text)
