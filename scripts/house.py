@@ -26,11 +26,12 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plugins/hipcache"
 BARE = runpy.run_path(str(ROOT / "tests/kernels.py"))
 _PROFILED = """
-import json, os, sys, threading
+import inspect, json, os, sys, threading
 seen = set()
 def profile(frame, event, _):
     code = frame.f_code
-    if event == "call" and code.co_flags & 1 and f"{os.sep}hipcache{os.sep}" in code.co_filename and code.co_name[0] != "<":
+    is_function = event == "call" and code.co_flags & inspect.CO_OPTIMIZED and code.co_name[0] != "<"
+    if is_function and f"{os.sep}hipcache{os.sep}" in code.co_filename:
         seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 threading.setprofile(profile)
 sys.setprofile(profile)

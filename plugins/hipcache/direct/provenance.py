@@ -68,13 +68,13 @@ def provenance_of(
         depends = watched.merge(_depends(session, asked, ends, passes))
     except (Untraceable, OSError) as error:
         return Indirect(str(error))
-    for one in depends:
-        if one.kind == FILE and one.path.startswith(_KERNELS):
-            return Indirect(f"it reads '{one.path}', whose content comes from the kernel")
-    delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in delivery.written(graph, ends)]
+    for entry in depends:
+        if entry.kind == FILE and entry.path.startswith(_KERNELS):
+            return Indirect(f"it reads '{entry.path}', whose content comes from the kernel")
+    delivered = [(file, ends[file.output.action].hash(file.output.name)) for file in delivery.written(graph, ends)]
     outputs = Outputs(
-        tuple(Rule(one.path, delivery.rule_text(one, ends)) for one in graph.rules),
-        tuple(Output(one.path, digest, one.executable) for one, digest in delivered),
+        tuple(Rule(rule.path, delivery.rule_text(rule, ends)) for rule in graph.rules),
+        tuple(Output(file.path, digest, file.executable) for file, digest in delivered),
     )
     cached = [end for end in ends.values() if end.bound.action.policy.cache is not Cache.NEVER and not end.missing]
     uses = [(True, end.bound.key.digest) for end in cached]
@@ -131,20 +131,20 @@ def together(
     """The compiles of one command, in their order, and what was `observed` for all of them. Indirect if one of them is,
     or if the order in which they are written matters (a dependency file that is another one's object)."""
     known: list[Provenance] = []
-    for one in of_each:
-        if not isinstance(one, Provenance):
-            return one
-        known.append(one)
-    rules = tuple(rule for one in known for rule in one.outputs.rules)
-    files = tuple(file for one in known for file in one.outputs.files)
+    for part in of_each:
+        if not isinstance(part, Provenance):
+            return part
+        known.append(part)
+    rules = tuple(rule for part in known for rule in part.outputs.rules)
+    files = tuple(file for part in known for file in part.outputs.files)
     if {os.path.realpath(one.path) for one in rules} & {os.path.realpath(one.path) for one in files}:
         return Indirect("one of its outputs is the dependency file of another one")
-    depends = watched.merge([*observed, *(path for one in known for path in one.depends)])
-    uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
-    tools = {digest: paths for one in known for digest, paths in one.tools.items()}
-    began = min(one.began for one in known)
-    digests = {status: digest for one in known for status, digest in one.digests.items()}
-    of_all = tools if all(one.tools for one in known) else {}
+    depends = watched.merge([*observed, *(path for part in known for path in part.depends)])
+    uses = tuple(dict.fromkeys(use for part in known for use in part.uses))
+    tools = {digest: paths for part in known for digest, paths in part.tools.items()}
+    began = min(part.began for part in known)
+    digests = {status: digest for part in known for status, digest in part.digests.items()}
+    of_all = tools if all(part.tools for part in known) else {}
     return Provenance(began, Outputs(rules, files), depends, uses, of_all, digests)
 
 
@@ -171,9 +171,9 @@ def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[
     if session.notes or not asked.observations:
         raise Untraceable(next(iter(session.notes), why_unknown(command.arguments)))
     yield from _response_files(command)
-    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.observations)):
-        yield from _program(one, command, environ)
-        yield from map(watched.of_observation, one.observations)
+    for program in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.observations)):
+        yield from _program(program, command, environ)
+        yield from map(watched.of_observation, program.observations)
     yield from session.files.watched()
     yield from session.identities.watched()
 

@@ -132,17 +132,17 @@ class DirectRecord:
                 bytes.fromhex(self.state),
                 struct.pack("<Q", int(self.racy * 1e9)),
                 _string(_names(self.ignored)),
-                _string(b"".join(one.pack(size) for one, size in self.outputs)),
+                _string(b"".join(output.pack(size) for output, size in self.outputs)),
                 _string(self.messages),
                 _string(self.counted),
                 _string(_names(self.history)),
-                _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
+                _string(b"".join((b"a" if action else b"b") + bytes.fromhex(digest) for action, digest in self.uses)),
                 _string(pack_list(self.watched)),
                 _string(self.contents),
                 bytes.fromhex(self.system),
                 bytes.fromhex(self.system_list),
                 bytes.fromhex(self.system_contents),
-                _string(b"".join(one.pack() for one in self.rules)),
+                _string(b"".join(rule.pack() for rule in self.rules)),
             ]
         )
 
@@ -195,20 +195,22 @@ def _end_of_ignored(packed: bytes) -> int:
 
 def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: see `watched.states`."""
-    return digest_bytes(STATE_DOMAIN + b"".join(found.get((one.kind, one.path), b"") for one in each_once(watched)))
+    return digest_bytes(
+        STATE_DOMAIN + b"".join(found.get((entry.kind, entry.path), b"") for entry in each_once(watched))
+    )
 
 
 def pack_list(watched: Sequence[Watched]) -> bytes:
     """Raises ValueError as `pack` does."""
-    return _list(_parts(one) for one in each_once(watched))
+    return _list(_parts(entry) for entry in each_once(watched))
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: what `watched.states` gives."""
     parts = (
-        head + tail + b"\0" + found.get((one.kind, one.path), b"")
-        for one in each_once(watched)
-        for head, tails in [_parts(one)]
+        head + tail + b"\0" + found.get((entry.kind, entry.path), b"")
+        for entry in each_once(watched)
+        for head, tails in [_parts(entry)]
         for tail in tails
     )
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
@@ -219,7 +221,9 @@ def is_of_system(roots: Iterable[str], working: Iterable[str]) -> Callable[[str]
     one lies in a root, what both have in common with the next step (/usr/src, /opt/project) is not the system's."""
     trees: dict[str, tuple[str, ...]] = {}
     for root in roots:
-        within = [one.split("/")[: root.count("/") + 2] for one in working if one.startswith(root + "/")]
+        within = [
+            directory.split("/")[: root.count("/") + 2] for directory in working if directory.startswith(root + "/")
+        ]
         trees[root + "/"] = tuple("/".join(steps) + "/" for steps in within)
     every = tuple(trees)
 
@@ -227,14 +231,14 @@ def is_of_system(roots: Iterable[str], working: Iterable[str]) -> Callable[[str]
         whole = path + "/"
         if not whole.startswith(every):
             return False
-        return not whole.startswith(next(trees[one] for one in every if whole.startswith(one)))
+        return not whole.startswith(next(trees[entry] for entry in every if whole.startswith(entry)))
 
     return is_system
 
 
 def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
     """Each once, as a list has them."""
-    return {(one.kind, one.path): one for one in watched}.values()
+    return {(entry.kind, entry.path): entry for entry in watched}.values()
 
 
 def _parts(one: Watched) -> tuple[bytes, list[bytes]]:
