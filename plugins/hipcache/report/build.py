@@ -117,16 +117,17 @@ def summarized(causes: Sequence[Cause]) -> list[Cause]:
     return shown
 
 
-def elsewhere(records: Iterable[Record]) -> tuple[str, str] | None:
-    """Two directories in which the same commands made the same objects of other files, the newer one first, of which
-    that one was not served whole: two checkouts without a base directory. Commands are compared without the directories
-    of the paths in them. (Back ends are shared: their keys have no paths.)"""
+def elsewhere(records: Iterable[Record], *, other_files: bool = True) -> tuple[str, str] | None:
+    """Two directories in which the same commands made the same objects, the newer one first, of which that one was not
+    served whole: of `other_files`, in two checkouts without a base directory, or of the same. Commands are compared
+    without the directories of the paths in them. (Back ends are shared: their keys have no paths.)"""
     found: dict[tuple[str, ...], Record] = {}
     for one in sorted(records, key=lambda one: one.when):
         if one.object and one.outcome in (HIT, PARTIAL, MISS):
             key = (os.path.relpath(one.object, one.directory), *map(os.path.basename, one.command))
             before = found.get(key)
-            if before and one.outcome != HIT and _sources(before).isdisjoint(_sources(one)):
+            others = before and _sources(before).isdisjoint(_sources(one))
+            if before and one.outcome != HIT and others == other_files:
                 return one.directory, before.directory
             found[key] = one
     return None
