@@ -125,16 +125,17 @@ def summarized(causes: Sequence[Cause]) -> list[Cause]:
     return shown
 
 
-def elsewhere(records: Iterable[Record]) -> tuple[str, str] | None:
-    """Two directories in which the same commands made the same objects of other files, the newer one first, of which
-    that one was not served whole: two checkouts without a base directory. Commands are compared without the directories
-    of the paths in them. (Back ends are shared: their keys have no paths.)"""
+def elsewhere(records: Iterable[Record], *, other_files: bool = True) -> tuple[str, str] | None:
+    """Two directories in which the same commands made the same objects, the newer one first, of which that one was not
+    served whole: of `other_files`, in two checkouts without a base directory, or of the same. Commands are compared
+    without the directories of the paths in them. (Back ends are shared: their keys have no paths.)"""
     found: dict[tuple[str, ...], Record] = {}
     for entry in sorted(records, key=lambda entry: entry.when):
         if entry.object and entry.outcome in (HIT, PARTIAL, MISS):
             key = (os.path.relpath(entry.object, entry.directory), *map(os.path.basename, entry.command))
             before = found.get(key)
-            if before and entry.outcome != HIT and _sources(before).isdisjoint(_sources(entry)):
+            others = before and _sources(before).isdisjoint(_sources(entry))
+            if before and entry.outcome != HIT and others == other_files:
                 return entry.directory, before.directory
             found[key] = entry
     return None
