@@ -219,7 +219,7 @@ class Case:
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=120,
+                timeout=600,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
