@@ -141,7 +141,7 @@ def main() -> int:
     run: dict[str, Any] = {"compiler": version, "short": short, "date": str(date.today()), "results": {}}
     if options.out and options.out.exists():
         run = json.loads(options.out.read_text())
-    results = run["results"]
+    results, failing = run["results"], run.setdefault("failing", [])
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory(prefix="hipcache-identity-") as name:
         place = Path(name), options.compiler
@@ -149,11 +149,13 @@ def main() -> int:
         for title, case in sources or flag_cases(*place):
             if len(results) >= options.count or time.monotonic() > end:
                 break
-            if title in results:
+            if title in results or title in failing:
                 continue
             what = result(case)
             print(title, what, sep=": ", flush=True)
-            if not (options.sources and what == _FAILS):
+            if options.sources and what == _FAILS:
+                failing.append(title)
+            else:
                 results[title] = what
             if options.out:
                 options.out.write_text(json.dumps(run, indent=0) + "\n")
