@@ -282,7 +282,7 @@ def test_a_macro_that_stands_in_a_header_may_be_asked_for() -> None:
     for name in ("A1", "B", "C$", "d9", "if", "xä"):
         assert entry.asks_for(words, [name]), name
     assert not entry.asks_for(words, ["A", "1", "D", "efined"])
-    assert entry.asks_for(None, ["A"])
+    assert entry.asks_for(b"", ["A"])
     assert entry.asks_for(b"damaged", [])
 
 

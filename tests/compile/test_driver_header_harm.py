@@ -6,15 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait
-from hip import Lab, only_19
+from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait, words
+from hip import Lab, only_19, settle
 from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.processes.runner import SubprocessRunner, Traced
@@ -114,6 +114,48 @@ def test_one_that_was_not_used_for_a_day_goes_when_another_one_is_made(header_la
     for number in range(PAYS + 1):
         build(header_lab, number, "-O0")
     assert not any(path.exists() for path in old)
+
+
+class Editing(Runner):
+    """Edits a file when the second pass is about to start, with a header that was checked before the first one."""
+
+    def __init__(self, edit: Callable[[], object]) -> None:
+        super().__init__()
+        self.edit = edit
+        self.started = 0
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        self.started += "-include-pch" in argv
+        if self.started == BOTH and "-include-pch" in argv:
+            self.edit()
+        return super().trace(argv, **how)
+
+
+@only_19
+@pytest.mark.parametrize("edit", ["content", "shadow", "link"])
+def test_an_edit_between_two_passes_is_noticed_by_the_second(header_lab: Lab, edit: str) -> None:
+    prepare(header_lab)
+    header_lab.write("first/other.hpp", "")
+    path = header_lab.root / "own/value.hpp"
+    text = path.read_text().replace("2 * x", "4 * x")
+    if edit == "link":
+        for name in ("old", "new"):
+            header_lab.write(f"kept/{name}.hpp", path.read_text() if name == "old" else text)
+        path.unlink()
+        path.symlink_to("../kept/old.hpp")
+        for number in range(PAYS):
+            build(header_lab, number)
+    build(header_lab, 9)
+    edits = {
+        "content": lambda: path.write_text(text),
+        "shadow": lambda: header_lab.write("first/value.hpp", text),
+        "link": lambda: (path.unlink(), path.symlink_to("../kept/new.hpp")),
+    }
+    header_lab.environ["HIPCACHE_JOBS"] = "1"
+    known = build_with(header_lab, Editing(edits[edit]), 1, checks=1 << 30, same=False)
+    assert known["without changed"] in (1, BOTH), "the first may be looked at after the edit"
+    settle()
+    header_lab.compile(*words(header_lab), source="own_runner.hip")  # compares it with plain clang's
 
 
 class Full(Runner):

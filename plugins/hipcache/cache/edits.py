@@ -36,7 +36,7 @@ from hipcache.values import dataclass, field, replace
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
 _WRAPS = pattern(r"-fmessage-length[= ][1-9]")
-#: Gives the text that `preprocessing.text` does.
+#: As `execution.passes.preprocess` of a session.
 Preprocess = Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str], Collection[str]], bytes | None]
 # Where a text has no such word, one pass is asked for all: only time is lost if that was wrong.
 _BY_PASS = pattern(rb"__(?:gfx|GFX|amdgcn|AMDGCN|HIP_DEVICE|CUDA_ARCH)")

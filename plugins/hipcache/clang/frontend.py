@@ -102,7 +102,7 @@ class FrontEnd:
         return packed or self.hides_paths_for_good(bitcode=bitcode)
 
     def hides_paths_for_good(self, *, bitcode: bool) -> bool:
-        """The same of an object whose compressed sections are unpacked and looked into (`inputs.packed`)."""
+        """The same of an object whose compressed sections are unpacked and looked into (`inputs.elf`)."""
         options = self.job.options
         if self.auxiliary or any(option.name.startswith(_HASHES_PATHS) for option in options):
             return True

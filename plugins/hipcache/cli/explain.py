@@ -7,21 +7,26 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Console
 from hipcache.cli.screen import plural
 from hipcache.config import Config
-from hipcache.direct import served
+from hipcache.direct import elsewhere
+from hipcache.direct.record import Output
 from hipcache.errors import HipcacheError, nearest
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.keys import digest_file
 from hipcache.report import build, outcome
 from hipcache.report.causes import FIRST_COMPILE
 from hipcache.report.history import History, Record, UnitRecord
-from hipcache.report.outcome import OUTCOMES, counted, is_check
+from hipcache.report.outcome import HIT, OUTCOMES, counted, is_check
 from hipcache.report.reasons import ADVICE, REASONS
 from hipcache.report.targets import Targets
+from hipcache.store.local import open_store
+from hipcache.values import replace
 
 SUMMARY = "show why each unit of an object hit or missed"
 
@@ -80,7 +85,7 @@ def _hint(record: Record, history: History, settings: config.Config) -> str:
         return ""
     last = os.path.basename(record.object)
     others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
-    return next(filter(None, (basedir_hint((one, record), settings) for one in others)), "")
+    return next(filter(None, (directories_hint((one, record), settings) for one in others)), "")
 
 
 def _document(record: Record) -> dict[str, object]:
@@ -97,7 +102,7 @@ def recorded(settings: config.Config, path: str | None, asked: str = "explain") 
     history = History.of_store(settings.dir)
     if path:
         whole = os.path.abspath(path)
-        record = history.load(whole) or served.compile_of(whole, history, settings) or of_name(path, history)
+        record = history.load(whole) or _direct_hit(whole, history, settings) or of_name(path, history)
     else:
         record = history.last()
     if record is None and path:
@@ -268,7 +273,7 @@ def build_json(records: Sequence[Record], settings: Config) -> dict[str, object]
     return {
         "compiles": {end: ends.count(end) for end in OUTCOMES},
         "causes": [one.as_json() for one in causes],
-        "hint": basedir_hint(records, settings),
+        "hint": directories_hint(records, settings),
     }
 
 
@@ -282,16 +287,54 @@ def describe_build(records: Sequence[Record], what: str, settings: Config) -> li
         lines.append(f"  {one.name}: {units} of {objects}, such as '{one.objects[0]}'")
     if len(causes) > _MOST_CAUSES:
         lines.append(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json lists all")
-    note = basedir_hint(records, settings)
+    note = directories_hint(records, settings)
     return [*lines, f"  note: {note}"] if note else lines
 
 
-def basedir_hint(records: Iterable[Record], settings: Config) -> str:
-    """Advises to set HIPCACHE_BASEDIR if checkouts could share; else empty."""
-    found = None if settings.basedir else build.elsewhere(records)
-    return (
-        f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "
-        "HIPCACHE_BASEDIR to the directory of each"
-        if found
-        else ""
-    )
+def directories_hint(records: Iterable[Record], settings: Config) -> str:
+    """Advises what to do if checkouts, or build directories of one, could share; else empty."""
+    records = list(records)
+    if found := None if settings.basedir else build.elsewhere(records):
+        return (
+            f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "
+            "HIPCACHE_BASEDIR to the directory of each"
+        )
+    if found := build.elsewhere(filter(_names_its_directory, records), other_files=False):
+        return (
+            f"'{found[0]}' and '{found[1]}' run the same commands, but -g puts that name into objects: to share "
+            "results, add -ffile-compilation-dir=."
+        )
+    return ""
+
+
+def _names_its_directory(record: Record) -> bool:
+    option = ("option", f"-fdebug-compilation-dir={record.directory}")
+    return any(option in unit.inputs for unit in record.units)
+
+
+def _direct_hit(path: str, history: History, settings: Config) -> Record | None:
+    """The direct hit that made the file at absolute `path` of a compile in another checkout, which leaves no history:
+    that compile's record for every checkout has this file, with its content. None if there is no such compile."""
+    try:
+        status, digest = os.stat(path), digest_file(path)
+    except OSError:
+        return None
+    store = open_store(settings, read_only=True)
+    last = os.path.basename(path)
+    for record in history.each():
+        if os.path.basename(record.object) != last:
+            continue
+        for here, there in _bases(path, record.object):
+            output = Output(Basedir(here).portable(path), digest, os.access(path, os.X_OK)).pack(status.st_size)
+            if output in (store.get_action(elsewhere.key(record.command, record.directory, there)) or b""):
+                units = tuple(replace(unit, hit=True, why=()) for unit in record.units)
+                notes = (f"taken from the compile of '{record.object}'",)
+                return replace(record, object=path, when=status.st_mtime, outcome=HIT, notes=notes, units=units)
+    return None
+
+
+def _bases(one: str, other: str) -> Iterator[tuple[str, str]]:
+    """Pairs of directories in which the two paths have the same name."""
+    while os.path.basename(one) == os.path.basename(other) and os.path.dirname(one) != one:
+        one, other = os.path.dirname(one), os.path.dirname(other)
+        yield one, other

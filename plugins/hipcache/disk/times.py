@@ -21,6 +21,8 @@ from functools import partial
 KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs"}
 _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 1_000_000_000
+# Seconds. Hundreds of files are asked about in a row.
+_ASK_AGAIN = 0.001
 
 
 def keeps_change_time(device: int, modified: int, changed: int) -> bool:
@@ -61,6 +63,7 @@ class _Mounted(threading.local):
 
     def __init__(self) -> None:
         self._process = -1
+        self._asked = 0.0
         self._known: Mapping[str, str] = {}
 
     def kinds(self) -> Mapping[str, str]:
@@ -72,8 +75,11 @@ class _Mounted(threading.local):
             self._changes = select.poll()
             self._changes.register(self._file, select.POLLPRI)
             self._process, self._known = os.getpid(), {}
-        if self._changes.poll(0) or not self._known:
-            self._known = file_systems()
+        now = time.monotonic()
+        if now - self._asked > _ASK_AGAIN or not self._known:
+            self._asked = now
+            if self._changes.poll(0) or not self._known:
+                self._known = file_systems()
         return self._known
 
 

@@ -17,6 +17,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from hipcache.clang.frontend import FrontEnd
@@ -78,7 +79,8 @@ class HeaderRecord:
 class Made:
     """A precompiled header. `pch`: the file; `read`: the headers, in clang's order; `observed`: all paths that were
     looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set; `macros`:
-    those that the compiler defines, as it lists them (a device's); `corrections`: of those, for a pass."""
+    those that the compiler defines, as it lists them (a device's); `corrections`: of those, for a pass; `words`:
+    packed; `since`: all of this holds since then (seconds of the epoch)."""
 
     read: tuple[str, ...]
     observed: Observed
@@ -87,6 +89,8 @@ class Made:
     corrections: tuple[str, ...] = ()
     pch: Path = field(default=Path())
     reads: ReadSet = field(default=ReadSet((), (), ()))
+    words: bytes = b""
+    since: float = 0.0
 
     def pack(self) -> bytes:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
@@ -140,10 +144,15 @@ def pack_words(words: set[bytes]) -> bytes:
     return zlib.compress(b"\n" + b"\n".join(sorted(words)) + b"\n", 1)
 
 
-def asks_for(packed: bytes | None, macros: Iterable[str]) -> bool:
+def asks_for(packed: bytes, macros: Iterable[str]) -> bool:
     """May the header ask for one of these macros? (True if its words are lost or damaged.)"""
-    try:
-        words = zlib.decompress(packed) if packed else b""
-    except zlib.error:
-        return True
+    words = _unpacked(packed)
     return not words or any(re.search(rb"\n%s\n" % re.escape(os.fsencode(one)), words) for one in macros)
+
+
+@lru_cache(maxsize=2)  # those of devices and of the host
+def _unpacked(packed: bytes) -> bytes:
+    try:
+        return zlib.decompress(packed)
+    except zlib.error:
+        return b""

@@ -63,6 +63,7 @@ class DriverHeader:
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session), HeaderNotes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
+        self._known: dict[tuple[str, ...], Made | None] = {}
         self._texts: dict[str, list[re.Pattern[bytes]]] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
@@ -75,11 +76,10 @@ class DriverHeader:
         why = OPTIONS if header.why_not(front, bitcode=work.bitcode) else OFF if self.trust.is_off(front) else ""
         if why:
             return self._plainly(why, plainly)
-        began = self.session.engine.clock()
         for shared in (True, False):
             key = header.key(front, self.session.command.cwd, shared=shared).digest
             known, ready = self._found(key, work)
-            why, corrections = self._unfit(front, known, ready) if ready else (NONE_YET, ())
+            why, corrections = self._unfit(front, ready) if ready else (NONE_YET, ())
             if why != ARCHITECTURE:
                 break
         if not ready or why:
@@ -93,8 +93,8 @@ class DriverHeader:
         if turn is Turn.WAIT:
             return self._plainly(why or COMPARING, plainly)
         if turn is Turn.COMPARE:
-            return self._compared(name, work, key, ready, plainly, lambda: self._attempt(name, work, ready, way, began))
-        found = self._attempt(name, work, ready, way, began)
+            return self._compared(name, work, key, ready, plainly, lambda: self._attempt(name, work, ready, way))
+        found = self._attempt(name, work, ready, way)
         if isinstance(found, Attempt):
             self.session.counted.append(USED)
             return found
@@ -117,22 +117,30 @@ class DriverHeader:
     def _entry(self, key: str) -> HeaderRecord:
         return HeaderRecord.unpack(self.shelf.records([key]).get(key))
 
-    def _ready(self, known: HeaderRecord, stem: str) -> Made | None:
+    def _ready(self, known: HeaderRecord) -> Made | None:
         """The stored one; None if there is none, it is damaged, or a header is another one by now."""
+        with self._lock:
+            if known.outputs not in self._known:
+                self._known[known.outputs] = self._load(known)
+            return self._known[known.outputs]
+
+    def _load(self, known: HeaderRecord) -> Made | None:
         session = self.session
         if len(known.outputs) != 4:
             return None
-        pch, packed, digest, _ = known.outputs
+        pch, packed, digest, words = known.outputs
+        since = session.engine.clock()
         reads, content = self.reads.get(digest), self.shelf.contents.read(packed)
-        if reads is None or content is None or session.files.differs(digest, reads):
+        if reads is None or content is None or session.files.differs_now(reads):
             return None
-        path = session.jobs.scratch(f"{stem}-header.pch")
+        path = session.jobs.scratch(f"{pch}.pch")
         if not (self._lent(pch, path) or self.shelf.contents.copy(pch, path)):
             return None
         try:
-            return replace(Made.unpack(content), pch=path, reads=reads)
+            made = Made.unpack(content)
         except ValueError:
             return None
+        return replace(made, pch=path, reads=reads, words=self.shelf.contents.read(words) or b"", since=since)
 
     def _lent(self, pch: str, path: Path) -> bool:
         """Let `path` lead to the store's own file: to copy and check its 8 MB takes 6 ms for each pass. It stays open
@@ -151,10 +159,9 @@ class DriverHeader:
                 self.files.put_action(key, identity.encode(), own=True)
         return path.exists()
 
-    def _unfit(self, front: FrontEnd, known: HeaderRecord, ready: Made) -> tuple[str, tuple[str, ...]]:
+    def _unfit(self, front: FrontEnd, ready: Made) -> tuple[str, tuple[str, ...]]:
         """(the reason why the header of this pass may be another one, the corrections with which it is not)"""
-        words = self.shelf.contents.read(known.outputs[3])
-        if (macros := header.macros(front)) and entry.asks_for(words, macros):
+        if (macros := header.macros(front)) and entry.asks_for(ready.words, macros):
             return MACROS, ()
         try:
             own = self._macros(front) if front.is_device else b""
@@ -163,7 +170,7 @@ class DriverHeader:
         corrections = header.corrections(ready.macros, own)
         if corrections and header.defines(ready.macros + b"\n" + own, header.macros(front, all_of_them=True)):
             return ARCHITECTURE, ()
-        if corrections and entry.asks_for(words, corrections):
+        if corrections and entry.asks_for(ready.words, corrections):
             return ARCHITECTURE, ()
         return "", tuple(word for words in corrections.values() for word in words)
 
@@ -182,11 +189,11 @@ class DriverHeader:
     def _found(self, key: str, work: Pass) -> tuple[HeaderRecord, Made | None]:
         """The stored one, or a new one. The passes of one compile wait for that which makes it."""
         known = self._entry(key)
-        if ready := self._ready(known, work.stem):
+        if ready := self._ready(known):
             return known, ready
         with self._making.setdefault(key, threading.Lock()):
             known = self._entry(key)
-            ready = self._ready(known, work.stem)
+            ready = self._ready(known)
             return (known, ready) if ready else self._new(key, known, work)
 
     def _new(self, key: str, known: HeaderRecord, work: Pass) -> tuple[HeaderRecord, Made | None]:
@@ -200,16 +207,17 @@ class DriverHeader:
             try:
                 with suppress(StoreError):
                     self.files.collect(unused_for=_UNUSED)
-                made, words = self._make(work)
+                made = self._make(work)
                 kept = tuple(self.shelf.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
-                new = HeaderRecord(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(words).hash))
+                new = HeaderRecord(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(made.words).hash))
+                self._known[new.outputs] = made
                 self.session.counted.append(MADE)
             except (UnfitHeader, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
                 made, new = None, HeaderRecord(why=str(error) or type(error).__name__)
             self.shelf.put(key, new.pack())
             return new, made
 
-    def _make(self, work: Pass) -> tuple[Made, bytes]:
+    def _make(self, work: Pass) -> Made:
         session, front = self.session, work.front
         scratch = session.jobs.scratch
         macros = self._macros(front) if front.is_device else b""
@@ -230,14 +238,14 @@ class DriverHeader:
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise UnfitHeader("the order of its directories is not known")
-        made = Made(read, observed, names, macros, pch=pch, reads=reads)
         contents = tuple(file.digest for file in reads.files)
         with self._lock:  # most architectures read the same files
             if contents not in self._words:
                 self._words[contents] = entry.words_of(Path(path).read_bytes() for path in read)
-        return made, entry.pack_words(self._words[contents] | entry.words_of([expanded.read_bytes()]))
+        words = entry.pack_words(self._words[contents] | entry.words_of([expanded.read_bytes()]))
+        return Made(read, observed, names, macros, pch=pch, reads=reads, words=words, since=started)
 
-    def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
+    def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way]) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
         session, front, plain = self.session, work.front, way("-header")
         shadows = made.shadows(front, session.files)
@@ -247,7 +255,7 @@ class DriverHeader:
         with_it = replace(
             plain,
             argv=header.using(front, plain.argv, str(made.pch), made.corrections),
-            began=began,
+            began=made.since,
             more=(made.read, observed),
         )
         try:
@@ -263,6 +271,8 @@ class DriverHeader:
         if found.why_not or found.trace.reads is None:
             return CHANGED
         digests = {file.path: file.digest for file in found.trace.reads.files}
+        if not set(made.reads.links) <= set(found.trace.reads.links):
+            return CHANGED
         if any(digests.get(file.path) != file.digest for file in made.reads.files):
             return CHANGED
         headers = {file.path for file in made.reads.files}
@@ -277,7 +287,7 @@ class DriverHeader:
             return UNDEFINED
         if front.is_device and any(self._has(header.PASTES, path, others[path]) for path in mine):
             return UNDEFINED
-        return CHANGED if session.files.differs_now(made.reads) else found
+        return found
 
     def _has(self, text: re.Pattern[bytes], path: str, digest: str) -> bool:
         """Has the file with that digest such a text (`header.TEXTS`)?"""

@@ -89,7 +89,9 @@ class Files:
 
     def is_there(self, path: str) -> bool:
         """Is there anything at `path`, be it a link that leads nowhere?"""
-        return self._asked.setdefault(path, os.path.lexists(self.resolve(path)))
+        if path not in self._asked:
+            self._asked[path] = os.path.lexists(self.resolve(path))
+        return self._asked[path]
 
     def link(self, path: str) -> str:
         """The text of a link, empty for what is none."""
