@@ -115,7 +115,7 @@ def summarized(causes: Sequence[Cause]) -> list[Cause]:
     shown, rest = list[Cause](), list[Cause]()
     for first, *others in alike.values():
         few = not is_file(first.name) or sum(is_file(cause.name) for cause in shown) < _MOST_FILES
-        name = f"{first.name}, and {len(others)} more" if others else first.name
+        name = f"{first.name}, and others" if others else first.name  # a unit names the first of its files alone
         (shown if few else rest).append(replace(first, name=name))
     if rest:
         objects = tuple(sorted({path for cause in rest for path in cause.objects}))
