@@ -592,7 +592,7 @@ function(_hipcache_ask_for_targets)
   endif()
 endfunction()
 
-# Note the source directory in the build directory, where hipcache looks for it (settings_files.py). `out`: what the
+# Note the source directory in the build directory, where hipcache looks for it (config/files.py). `out`: what the
 # configure line says of it.
 function(_hipcache_note_source out covered)
   set(${out} "" PARENT_SCOPE)

@@ -45,7 +45,7 @@ _hipcache() {
         sync) words="--timeout --help" ;;
         prefetch) words="--timeout --step --help" ;;
         config) words="--json --system --store --project --help" ;;
-        iree-check) words="--device --target --manifest --quiet --dlpack --help" ;;
+        iree-check) words="--device --target --manifest --quiet --help" ;;
     esac
     _hipcache_files "$current"
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -64,7 +64,6 @@ complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l device -r -d
 complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l target -r -d 'the architecture or product that it must run on (gfx942, mi300x)'
 complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l manifest -r -d 'write a JSON list of the modules to FILE'
 complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l quiet -d 'print only what does not fit'
-complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l dlpack -d 'test which buffers the installed runtime can export'
 complete -c hipcache -n __fish_use_subcommand -a help -d 'show the subcommands, or the options of one'
 complete -c hipcache -n '__fish_seen_subcommand_from help' -f -a 'run stats explain report inspect doctor demo gc clear verify export import sync prefetch config iree-check'
 complete -c hipcache -n '__fish_seen_subcommand_from config; and not __fish_seen_subcommand_from get set unset' -f -a 'get set unset'

@@ -3,8 +3,8 @@
     scripts/house.py [SOURCE.hip]
 
 The compile is of a small kernel without HIP's headers, or of that source, by HIP's own clang: a miss, then a hit by the
-engine, without the native launcher. A module is entered if one of its functions is. The time of imports is the least
-of five.
+engine, without the native launcher. A module is entered if one of its functions is; the body of a class is none. The
+time of imports is the least of five.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "plugins/hipcache"
 BARE = runpy.run_path(str(ROOT / "tests/kernels.py"))
 _PROFILED = """
-import json, os, sys, threading
+import inspect, json, os, sys, threading
 seen = set()
 def profile(frame, event, _):
     code = frame.f_code
-    if event == "call" and f"{os.sep}hipcache{os.sep}" in code.co_filename and code.co_name[0] != "<":
+    is_function = event == "call" and code.co_flags & inspect.CO_OPTIMIZED and code.co_name[0] != "<"
+    if is_function and f"{os.sep}hipcache{os.sep}" in code.co_filename:
         seen.add((code.co_filename, code.co_name, code.co_firstlineno))
 threading.setprofile(profile)
 sys.setprofile(profile)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from hipcache import __version__, cli, shared
-from hipcache.settings import VARIABLES, Setting
-from hipcache.settings_files import NAMES_A_FILE, PROJECT, STORE
+from hipcache.config.files import NAMES_A_FILE, PROJECT, STORE
+from hipcache.config.settings import VARIABLES, Setting
 from manual_settings import KINDS
 from subcommands import summaries
 

@@ -1,5 +1,6 @@
-"""Writes the manual pages (docs/man), two pages of the manual (settings, reasons) and the completions of shells
-(completions/) from what `hipcache --help` and the tables of settings and reasons say. A test holds the files to it.
+"""Writes the manual pages (docs/man), two pages of the manual (settings, reasons), the rows of counters in a third
+(statistics) and the completions of shells (completions/) from what `hipcache --help`, the tables of settings and
+reasons, and the counters' declarations say. A test holds the files to it.
 
     .venv/bin/python scripts/manual.py
 """
@@ -10,12 +11,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from hipcache.report import statistics
 from hipcache.report.reasons import ADVICE, REASONS
 from man_pages import engine_page, hipcache_page, settings_page
 from manual_settings import cell, settings_manual
 from shell_completions import bash, fish, zsh
 
 ROOT = Path(__file__).parent.parent
+_STATISTICS = ROOT / "docs/statistics.md"
+_AROUND = ("not_kept", "since")
 
 
 def main() -> int:
@@ -33,6 +37,7 @@ def files() -> Mapping[Path, str]:
         ROOT / "docs/man/hipcache.yaml.5": settings_page(),
         ROOT / "docs/settings.md": settings_manual(),
         ROOT / "docs/reasons.md": reasons_manual(),
+        _STATISTICS: statistics_manual(_STATISTICS.read_text()),
         ROOT / "completions/hipcache.bash": bash(),
         ROOT / "completions/_hipcache": zsh(),
         ROOT / "completions/hipcache.fish": fish(),
@@ -59,7 +64,15 @@ def reasons_manual() -> str:
     )
 
 
-# Completions: the first word is a subcommand, an option or a compiler.
+def statistics_manual(page: str) -> str:
+    """The page with the rows of all groups of counters, between those of `not_kept` and `since`."""
+    lines = page.splitlines(keepends=True)
+    first, last = (next(n for n, line in enumerate(lines) if line.startswith(f"| `{name}` ")) for name in _AROUND)
+    rows = [
+        f"| {', '.join(f'`{name}`' for name in (group.field, group.open) if name)} | {cell(group.meaning)} |\n"
+        for group in sorted(statistics.groups(), key=lambda group: group.field)
+    ]
+    return "".join([*lines[: first + 1], *rows, *lines[last:]])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hipcache.settings import VARIABLES
-from hipcache.settings_files import NAMES_A_FILE
+from hipcache.config.files import NAMES_A_FILE
+from hipcache.config.settings import VARIABLES
 
 # What a value may be, by kind of setting.
 KINDS = {

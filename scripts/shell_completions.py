@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hipcache import cli
-from hipcache.settings import SETTINGS
-from hipcache.settings_files import NAMES_A_FILE
+from hipcache.config.files import NAMES_A_FILE
+from hipcache.config.settings import SETTINGS
 from subcommands import summaries
 
 _KEYS = " ".join(setting.key for setting in SETTINGS if setting.key not in NAMES_A_FILE)

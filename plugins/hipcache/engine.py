@@ -14,6 +14,7 @@ from typing import Any
 
 from hipcache import features
 from hipcache.config import Config
+from hipcache.config.settings import NO_EXECUTOR
 from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
@@ -21,7 +22,6 @@ from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
 from hipcache.report import conditions
 from hipcache.report.history import History, Record
-from hipcache.settings import NO_EXECUTOR
 from hipcache.store import Store
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import open_store

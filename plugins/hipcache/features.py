@@ -19,6 +19,7 @@ there: a function, or modules named as text, which are imported when they are ne
     RECORDS          the module whose `outputs` names the contents of a record of its own
     QUEUE            the module whose `empty` removes what waits in a store
     ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
+    COUNTERS         the fields of the `report.statistics.CounterGroup` of what is counted
     CHECKS           the module whose `check` gives lines of the doctor for the settings
     VERBS            a subcommand of `hipcache.VERBS` -> its module
     STANDS_ON        another feature, without which it adds nothing

@@ -40,7 +40,7 @@ BASEDIR_MARK = "<basedir>"
 # large.
 MOST_BLOB = 4 << 30
 MOST_STATISTICS = 64 << 20
-# The config files but the user's (`settings_files`): packagers may have another place for the first.
+# The config files but the user's (`config/files`): packagers may have another place for the first.
 SYSTEM_CONFIG = "/etc/hipcache.yaml"
 STORE_SETTINGS, PROJECT_SETTINGS = "hipcache.yaml", ".hipcache.yaml"
 # Of a config file: YAML takes half a millisecond for each kilobyte.

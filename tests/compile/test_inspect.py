@@ -12,7 +12,7 @@ import pytest
 from hip import Lab, only_19
 from hipcache import cli
 from hipcache.cli.foreign import OPTIONS, OTHERS, hint
-from hipcache.settings import VARIABLES
+from hipcache.config.settings import VARIABLES
 
 PAGE = (Path(__file__).parents[2] / "docs/from-ccache.md").read_text()
 COMMANDS = PAGE.partition("## Commands")[2].partition("\n## ")[0]

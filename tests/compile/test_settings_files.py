@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from direct_lab import VALUE, Direct
 from hip import LAUNCHER, Lab
-from hipcache import config, settings_files
+from hipcache import config
 from hipcache.cli import run as run_cli
+from hipcache.config import files
+from hipcache.config.files import PROJECT, STORE
+from hipcache.config.settings import VARIABLES
 from hipcache.errors import ConfigError
-from hipcache.settings import VARIABLES
-from hipcache.settings_files import PROJECT, STORE
 from hipcache.store.local import LocalStore
 
 
@@ -76,7 +77,7 @@ def test_a_relative_place_of_the_system_wide_file_is_refused(place: Place) -> No
 
 
 @pytest.mark.parametrize("scope", [STORE, PROJECT], ids=lambda scope: scope.name)
-def test_a_store_and_a_project_may_set_nothing_that_reaches_out(place: Place, scope: settings_files.Scope) -> None:
+def test_a_store_and_a_project_may_set_nothing_that_reaches_out(place: Place, scope: files.Scope) -> None:
     file = place.store if scope is STORE else place.project
     dangerous = {"dir", "key", "log", "stats_log", "remote", "executor", "verify", "system_paths", "iree_checks"}
     assert not dangerous & set(scope.allowed)

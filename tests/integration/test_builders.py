@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIP_IN_SHORT, HIT, LLVM, MISS, Compiled, Lab, kernel, only_15, only_19
-from hipcache.inputs import packed
+from hipcache.inputs.elf import may_hold
 
 # What the next build shares
 
@@ -222,13 +222,13 @@ def compressed(content: bytes, kind: int = 1) -> tuple[int, bytes]:
 def test_a_name_in_a_compressed_section_is_found_wherever_it_stands() -> None:
     for before in (0, 1, (1 << 20) - 3, (1 << 20) + 1):
         text = b"\0" * before + b"/home/one/k.hip" + b"\0" * 100
-        assert packed.may_hold(elf([(0, b"text"), compressed(text)]), b"/home/one")
-        assert not packed.may_hold(elf([(0, b"text"), compressed(text)]), b"/home/two")
+        assert may_hold(elf([(0, b"text"), compressed(text)]), b"/home/one")
+        assert not may_hold(elf([(0, b"text"), compressed(text)]), b"/home/two")
 
 
 def test_a_section_that_cannot_be_read_may_hold_anything() -> None:
     good = elf([compressed(b"nothing" * 100)])
-    assert not packed.may_hold(good, b"/home/one")
+    assert not may_hold(good, b"/home/one")
     for bad in (
         elf([compressed(b"nothing", kind=2)]),
         elf([(0x800, b"short")]),
@@ -236,8 +236,8 @@ def test_a_section_that_cannot_be_read_may_hold_anything() -> None:
         elf([(0x800, struct.pack("<IIQQ", 1, 0, 7, 1) + b"no stream")]),
         good[:-10],
     ):
-        assert packed.may_hold(bad, b"/home/one")
-    assert not packed.may_hold(b"text", b"/home/one")
+        assert may_hold(bad, b"/home/one")
+    assert not may_hold(b"text", b"/home/one")
 
 
 @only_15
@@ -248,5 +248,5 @@ def test_what_clang_compresses_is_found(lab: Lab, tmp_path: Path) -> None:
     subprocess.run(command, input=text.encode(), check=True, cwd=tmp_path)
     content = made.read_bytes()
     if os.fsencode(tmp_path) not in content:
-        assert packed.may_hold(content, os.fsencode(tmp_path))
-    assert not packed.may_hold(content, b"/no/such/place")
+        assert may_hold(content, os.fsencode(tmp_path))
+    assert not may_hold(content, b"/no/such/place")

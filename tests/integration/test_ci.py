@@ -298,7 +298,7 @@ def test_every_block_of_the_page_is_run_or_read() -> None:
 
 
 def test_the_page_names_settings_that_exist() -> None:
-    from hipcache.settings import VARIABLES
+    from hipcache.config.settings import VARIABLES
 
     for text in (PAGE, START.read_text(), FINISH.read_text()):
         assert set(re.findall(r"HIPCACHE_[A-Z_]+", text)) <= {*VARIABLES}

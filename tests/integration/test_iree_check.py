@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.iree import module, verb
+from hipcache.iree import module
 from hipcache.iree.module import BadModule, Wanted
 from iree_lab import AMDGPU, HIP, LOCAL, PROGRAM, SCRIPT, made, needs_iree
 
@@ -148,30 +148,3 @@ def test_the_flag_that_is_told_runs_the_module() -> None:
     words = [SCRIPT.replace("iree-compile", "iree-run-module"), flag, f"--module={path}", "--function=scale"]
     done = subprocess.run([*words, "--input=16xf32=2"], capture_output=True, text=True, timeout=60, check=True)
     assert "16xf32=4 4 4" in done.stdout
-
-
-def test_buffers_and_the_result_of_a_call_are_handed_on_by_local_task() -> None:
-    status, out, err = check(made("matmul", *LOCAL), "--dlpack", "--device=local-task")
-    assert (status, err) == (0, "")
-    assert [line.split()[-1] for line in out.splitlines()[-3:]] == ["works"] * 3, out
-
-
-def test_a_device_that_is_not_here_is_told_in_two_lines() -> None:
-    status, out, err = check("--dlpack", "--device=amdgpu")
-    assert (status, out) == (1, "")
-    assert "opens no device 'amdgpu' here" in err and "have no driver for amdgpu" in err and err.count("\n") == 2
-
-
-@pytest.mark.parametrize(
-    ("version", "device", "told"),
-    [
-        ("3.2.0", "hip", "iree-org/iree#20170"),
-        ("3.1.0rc20250107", "hip", ">=3.3.0"),
-        ("3.3.0", "hip", ""),
-        ("3.13.0", "hip", ""),
-        ("3.2.0", "local-task", ""),
-    ],
-)
-def test_versions_with_the_fault_are_known_and_how_to_mend_it(version: str, device: str, told: str) -> None:
-    advice = verb.advice(version, device, failed=False)
-    assert told in advice and bool(advice) == bool(told)

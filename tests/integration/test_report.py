@@ -64,7 +64,7 @@ def a_store(root: Path, days: int) -> None:
         if held > 1 << 30:
             gone += 700
             held = 9 * held // 10
-            statistics.record_evictions(root, None, 700, 100 << 20)
+            statistics.count(root, statistics.EVICTED, {"entries": 700, "bytes": 100 << 20})
         for _ in range(dice.randrange(12)):
             statistics.record(root, CompileOutcome(dice.choice(("hit", "hit", "partial", "miss"))))
         store_history.record(root, None, StoreSize(held, day * 90, 1 << 30), clock)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from cmake_project import CHECKOUT
 from hipcache import config
-from hipcache.settings import VARIABLES
+from hipcache.config.settings import VARIABLES
 from hipcache_scons.tool import generate
 from SCons.Environment import Environment
 from test_ci import Machine

@@ -29,8 +29,8 @@ LAYERS = """
     cache clang engine
     build
     report store
-    config settings_files inputs processes disk
-    native settings errors values patterns shared features hipcache
+    config inputs processes disk
+    native errors values patterns shared features hipcache
 """
 ORDER = LAYERS.split()
 

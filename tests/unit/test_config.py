@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache import config, settings_files
+from hipcache import config
+from hipcache.config import files
+from hipcache.config.files import NAMES_A_FILE
+from hipcache.config.settings import SETTINGS, VARIABLES, parse_size
 from hipcache.errors import ConfigError
 from hipcache.processes import room
-from hipcache.settings import SETTINGS, VARIABLES, parse_size
-from hipcache.settings_files import NAMES_A_FILE
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -340,14 +341,14 @@ def groups_of(tmp_path: Path, cgroup: str, mount: str) -> list[str]:
 @pytest.mark.parametrize("note", ["", "src\n", "/\n", "/src/../other\n", "/src\n/other\n", "\n"])
 def test_a_source_directory_that_is_noted_otherwise_does_not_count(tmp_path: Path, note: str) -> None:
     (tmp_path / ".hipcache-source").write_text(note)
-    assert settings_files.source_directory(str(tmp_path)) is None
+    assert files.source_directory(str(tmp_path)) is None
 
 
 def test_the_nearest_note_of_a_source_directory_counts(tmp_path: Path) -> None:
     (tmp_path / "build/below").mkdir(parents=True)
     (tmp_path / ".hipcache-source").write_text("/far\n")
     (tmp_path / "build/.hipcache-source").write_text("/near\n")
-    assert settings_files.source_directory(str(tmp_path / "build/below")) == Path("/near")
+    assert files.source_directory(str(tmp_path / "build/below")) == Path("/near")
     (tmp_path / "build/.hipcache-source").unlink()
     (tmp_path / "build/.hipcache-source").symlink_to("../.hipcache-source")
-    assert settings_files.source_directory(str(tmp_path / "build/below")) == Path("/far")
+    assert files.source_directory(str(tmp_path / "build/below")) == Path("/far")

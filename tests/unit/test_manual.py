@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.settings import SETTINGS, VARIABLES
-from hipcache.settings_files import NAMES_A_FILE
+from hipcache.config.files import NAMES_A_FILE
+from hipcache.config.settings import SETTINGS, VARIABLES
 
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT / "scripts"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.settings import VARIABLES
+from hipcache.config.settings import VARIABLES
 
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import time
 from pathlib import Path
 
+import manual
 import pytest
 from counted_outcomes import HIT, PARTIAL, PASSED, directory, folds_at, total
 from hipcache.cli import stats
+from hipcache.cli.screen import Screen
 from hipcache.config import Config
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import OUTCOMES, CompileOutcome, UnitOutcome
-from hipcache.report.statistics import OF_EXECUTIONS, REMOTE_COUNTS, Tally
+from hipcache.report.statistics import EVICTED, CounterGroup, Tally
 from hipcache.store import StoreSize
 from hipcache.values import replace
 
@@ -61,11 +64,11 @@ def test_times_evictions_and_configure_checks_have_counts_of_their_own(tmp_path:
     mark.write_text(json.dumps(before.as_json(StoreSize(0, 0, 0))))
     statistics.record(tmp_path, replace(PARTIAL, took=1.0, check=True))
     statistics.record(tmp_path, replace(PARTIAL, took=4.0))
-    statistics.record_evictions(tmp_path, None, 3, 4096)
+    statistics.count(tmp_path, EVICTED, {"entries": 3, "bytes": 4096})
     numbers = stats.since(statistics.read(tmp_path), mark)
     assert (numbers.checks, numbers.compiles["partial"], numbers.timed) == ({"partial": 1}, 1, {"hit": 0, "partial": 1})
     assert numbers.average_seconds == {"partial": 4.0}
-    assert numbers.evicted == {"entries": 3, "bytes": 4096}
+    assert numbers.counted[EVICTED] == {"entries": 3, "bytes": 4096}
 
 
 def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
@@ -96,18 +99,32 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "lock_timeouts": 0,
         "preambles": {"used": 0, "made": 0, "checked": 0, "different": 0},
         "without_preamble": {},
-        "remote": dict.fromkeys(REMOTE_COUNTS, 0),
+        "remote": dict.fromkeys(("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds"), 0),
         "remote_units": {},
-        "executions": dict.fromkeys(OF_EXECUTIONS, 0),
+        "executions": dict.fromkeys(("done", "taken back", "checked", "failed", "milliseconds"), 0),
         "execution_faults": {},
     }
+
+
+def test_a_counter_that_its_owner_declares_is_told_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = CounterGroup("tried", "tries", ("good", "bad"), "tried  {good:try}{bad:?, {bad} bad}", "all tries")
+    monkeypatch.setattr(statistics, "groups", lambda: (tried,))
+    mark = tmp_path / "mark.json"
+    mark.write_text(json.dumps(statistics.read(tmp_path).as_json(StoreSize(0, 0, 0))))
+    statistics.count(tmp_path, "tried", {"good": 2, "bad": 0})
+    numbers = stats.since(statistics.read(tmp_path), mark)
+    assert numbers.as_json(StoreSize(0, 0, 0))["tries"] == {"good": 2, "bad": 0}
+    out = io.StringIO()
+    stats.show(replace(numbers, compiles={**numbers.compiles, "hit": 1}), StoreSize(0, 0, 0), "", (), Screen(out, {}))
+    assert "tried  2 tries\n" in out.getvalue()
+    assert manual.statistics_manual("| `not_kept` |\n| `since` |\n").splitlines()[1] == "| `tries` | all tries |"
 
 
 def test_comparisons_are_counted_and_are_no_compiles(tmp_path: Path, folds_at: pytest.MonkeyPatch) -> None:
     for number in range(1, 31):
         assert statistics.record_verified(tmp_path, "different" if number % 3 == 0 else "same")
     numbers = statistics.read(tmp_path)
-    assert numbers.verified == {"same": 20, "different": 10, "varying": 0}
+    assert numbers.counted["verified"] == {"same": 20, "different": 10, "varying": 0}
     assert sum(numbers.compiles.values()) == 0
 
 

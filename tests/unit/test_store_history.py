@@ -38,7 +38,7 @@ def test_a_point_has_the_size_and_all_counts_so_far(tmp_path: Path) -> None:
     clock = HandClock()
     for outcome in (HIT, HIT, MISS):
         statistics.record(tmp_path, outcome)
-    statistics.record_evictions(tmp_path, None, 3, 4096)
+    statistics.count(tmp_path, statistics.EVICTED, {"entries": 3, "bytes": 4096})
     assert store_history.record(tmp_path, None, StoreSize(5000, 4, 9000), clock)
     assert store_history.read(tmp_path, clock()) == [Point(int(clock()), 5000, 4, 9000, 2, 0, 1, 3, 4096)]
 

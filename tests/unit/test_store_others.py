@@ -14,10 +14,10 @@ import pytest
 from blake3 import blake3
 from hipcache.cli import config
 from hipcache.config import Config
+from hipcache.config.files import STORE
 from hipcache.disk import locks
 from hipcache.report import conditions, statistics
 from hipcache.report.outcome import CompileOutcome
-from hipcache.settings_files import STORE
 from hipcache.store.local import LocalStore, open_store
 from store_users import CONTENT, GROUP, KEY, OTHER, OWNER, Locker, as_user, fill, root
 
@@ -167,7 +167,7 @@ def test_a_lock_that_does_not_come_free_is_counted_and_said(root: Path, capfd: p
     fill(root)
     for seconds_waited in (10.1, 10.2):
         conditions.tell_of_lock(Config(root), environ, seconds_waited)
-    assert statistics.read(root).lock_timeouts == 2
+    assert statistics.read(root).counted["lock_timeouts"] == 2
     assert capfd.readouterr().err.count(f"could not get a lock of store '{root}' within 10 s") == 1
 
 

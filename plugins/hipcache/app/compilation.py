@@ -54,12 +54,12 @@ def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> 
     """Say what the passes said, and count. If nobody reads it, or the disk is full, the compiler knows how it ends
     then."""
     try:
-        if said := b"".join(one.said for one in done):
+        if said := b"".join(compiled.said for compiled in done):
             telling.say(said)
     except (OSError, ValueError):
-        become_again(call.argv, [one.record.object for one in done])
-    for command, one in zip(commands, done, strict=True):
-        telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
+        become_again(call.argv, [compiled.record.object for compiled in done])
+    for command, compiled in zip(commands, done, strict=True):
+        telling.record(call.config, compiled.outcome, command.typed, call.cwd, compiled.record)
 
 
 def _remember(
@@ -68,8 +68,8 @@ def _remember(
     """Everything is written and counted: store the direct record, or say why not, and pack what was stored."""
     try:
         why = _recorded(engine, provenance, done, call, terminal=terminal)
-        for one in done:
-            telling.indirect(call.config, one.record, why)
+        for compiled in done:
+            telling.indirect(call.config, compiled.record, why)
     except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
     _pack(engine, call.config)
@@ -102,10 +102,10 @@ def _recorded(
         call.cwd,
         call.environ,
         provenance,
-        messages=b"".join(one.said for one in done),
+        messages=b"".join(compiled.said for compiled in done),
         terminal=terminal,
-        ended=[one.outcome for one in done],
-        history=[History.name(one.record) for one in done],
+        ended=[compiled.outcome for compiled in done],
+        history=[History.name(compiled.record) for compiled in done],
         settings=settings.watched_paths(call.config, call.environ),
         system=call.config.system_paths,
     )
@@ -113,7 +113,7 @@ def _recorded(
 
 def _verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:
     """If all was a hit and it is this compile's turn, compare it with what the compiler makes."""
-    is_hit = all(one.outcome.outcome == HIT for one in done)
+    is_hit = all(compiled.outcome.outcome == HIT for compiled in done)
     return _compare(engine, commands, call) if call.config.verify and is_hit and call.config.is_drawn() else 0
 
 

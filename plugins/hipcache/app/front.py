@@ -52,7 +52,7 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
             stages.append(following)
             _build(following, session, ends)
         planned, graph = stages[-1], stages[-1].graph
-        record, outcome = account(session, [one.graph for one in stages], ends, graph.path)  # 7.
+        record, outcome = account(session, [stage.graph for stage in stages], ends, graph.path)  # 7.
         files = (*planned.files, *graph.read(ends))
         return Compiled(
             outcome, graph.said(ends), record, planned.direct(ends), files, planned.jobs, bool(graph.messages)
@@ -101,11 +101,11 @@ def _make_several(
             done.append(make(engine, command, columns))
     except CommandFailed as failed:  # that of one source, behind which the driver goes on with the others
         raise JobFailed(failed.job, failed.status) from failed
-    if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
+    if sum(compiled.jobs for compiled in done) != jobs or any(compiled.has_messages for compiled in done):
         raise PassThrough("several_sources", "the driver plans all of them differently")
     if not looked:
         return done, provenance.Indirect(driver.why_unknown(first.part_of))
-    return done, provenance.together([one.provenance for one in done], map(watched.of_observation, looked))
+    return done, provenance.together([compiled.provenance for compiled in done], map(watched.of_observation, looked))
 
 
 class Executors(dict[type, Executor]):
@@ -262,13 +262,13 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
     return Ended(record, unit.names, found, why, seconds)
 
 
-def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
-    if not one.missed:
-        return one.unit
+def _explained(session: Session, unit: Ended, old: Record | None) -> UnitRecord:
+    if not unit.missed:
+        return unit.unit
     from hipcache.report.causes import RECACHED, why
 
     engine = session.engine
     if engine.recache:
-        return replace(one.unit, why=(RECACHED,))
+        return replace(unit.unit, why=(RECACHED,))
     seals = engine.seal.namespace, engine.seal.key
-    return replace(one.unit, why=why(one.unit, one.missed, old, engine.environ, session.shelves.reads.get, *seals))
+    return replace(unit.unit, why=why(unit.unit, unit.missed, old, engine.environ, session.shelves.reads.get, *seals))

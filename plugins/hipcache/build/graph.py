@@ -34,8 +34,8 @@ class Turns:
             found, self._gate = self._gate(self._waiting), None
             self._first = found.action if found else None
         first, waiting = self._first, self._waiting
-        self._waiting = [one for one in waiting if first and one.action.turn > first.turn]
-        return [one for one in waiting if not first or one.action.turn <= first.turn]
+        self._waiting = [bound for bound in waiting if first and bound.action.turn > first.turn]
+        return [bound for bound in waiting if not first or bound.action.turn <= first.turn]
 
     def end(self, action: Action) -> None:
         if self._first and self._first.id == action.id:
@@ -44,7 +44,7 @@ class Turns:
     def fail(self, action: Action, failed: FailedInTurn) -> None:
         if self._failed_turn is None or action.turn < self._failed_turn:
             self.failed, self._failed_turn = failed, action.turn
-            self._waiting = [one for one in self._waiting if self.is_wanted(one.action)]
+            self._waiting = [bound for bound in self._waiting if self.is_wanted(bound.action)]
 
     def is_wanted(self, action: Action) -> bool:
         return self._failed_turn is None or action.turn < self._failed_turn
@@ -125,7 +125,7 @@ class Graph:
 
     def said(self, ends: Mapping[str, End]) -> str:
         """The messages for the user, from the actions that have ended."""
-        slots = self.printed or tuple((one.id,) for one in self.actions)
+        slots = self.printed or tuple((action.id,) for action in self.actions)
         return self.messages + "".join(self.text(end) for end in map(partial(ended, ends), slots) if end)
 
     def read(self, ends: Mapping[str, End]) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Progress:
         ready = list(filter(self._is_ready, self._waiting.values()))
         for action in ready:
             del self._waiting[action.id]
-        return [Bound(one, one.key(self._digests(one)), again=one.id in self._again) for one in ready]
+        return [Bound(action, action.key(self._digests(action)), again=action.id in self._again) for action in ready]
 
     def _digests(self, action: Action) -> dict[str, str]:
         """The digests of the inputs that its key contains."""
@@ -210,8 +210,10 @@ class Progress:
 
     def is_read(self, name: str) -> bool:
         """Is there an unfinished action that reads outputs of that one?"""
-        left = (one for one in self._actions.values() if one.id not in self.ends and one.id not in self._asleep)
-        return any(name in one.needs for one in left)
+        left = (
+            action for action in self._actions.values() if action.id not in self.ends and action.id not in self._asleep
+        )
+        return any(name in action.needs for action in left)
 
     def finish(self, end: End) -> None:
         self.ends[end.bound.action.id] = end

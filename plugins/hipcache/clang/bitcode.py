@@ -23,7 +23,7 @@ from pathlib import Path
 from hipcache import native
 from hipcache.clang.cuid import clangs_hash
 from hipcache.inputs import assembly
-from hipcache.inputs.bit_strings import rows
+from hipcache.inputs.assembly import rows
 from hipcache.inputs.keys import digest_bytes
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
@@ -148,7 +148,7 @@ class _Module:
 # Does an output name a type without a name? Clang calls it by the place where it stands: `(lambda at x.hip:3:4)`.
 #
 # Such a name gets into strings by `__PRETTY_FUNCTION__`, also by that of a header's function whose template argument
-# the type is. In an object a string is a row of bytes, in bitcode one of bits (`bit_strings`). Characters of 6 bits
+# the type is. In an object a string is a row of bytes, in bitcode one of bits (`assembly.rows`). Characters of 6 bits
 # have no blanks.
 
 # clang/lib/AST/TypePrinter.cpp, `printTag`. An anonymous namespace may be taken for such a type.

@@ -29,8 +29,6 @@ from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
 from hipcache.values import dataclass, replace
 
-# A terminal that nobody sees, for a process that prints something else there.
-
 _AT_ONCE = 1 << 16
 _TICK = 0.02  # seconds
 # Seconds for which a process that was left behind, with the terminal open, is listened to.
@@ -95,7 +93,7 @@ class Format:
 def ask(
     command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
 ) -> Format:
-    """`columns`, `scratch`: as of `asking.ask`. Raises PassThrough."""
+    """`columns`, `scratch`: as of `dry_run.ask`. Raises PassThrough."""
     if columns is None:
         return Format((), ())
     program = find(command.compiler, command.cwd, engine.environ)

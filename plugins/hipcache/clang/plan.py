@@ -111,7 +111,7 @@ class Plan:
     def delivered(self) -> tuple[DevicePass, ...]:
         """Whose outputs are the user's. The new driver preprocesses for devices and keeps the host's text alone."""
         texts = self.host is not None and self.host.emits == "-E"
-        return tuple(one for one in self.devices if not (texts and _TEXT.search(one.code)))
+        return tuple(device for device in self.devices if not (texts and _TEXT.search(device.code)))
 
     @property
     def links_alone(self) -> bool:
@@ -142,7 +142,7 @@ class Plan:
 
 
 def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> Plan:
-    """The plan for `side`. `flat`: see `offload_plan`. Raises PassThrough if the jobs do not have one of the shapes
+    """The plan for `side`. `flat`: as `dry_run.flat`. Raises PassThrough if the jobs do not have one of the shapes
     above."""
     jobs, messages = split(text)
     return of_jobs(flat(jobs), side, messages, clang_version(text))
@@ -368,7 +368,7 @@ def _bundled_host(targets: list[str], inputs: list[str], codes: set[str]) -> str
 def with_cuid(found: Plan, cuid: str) -> Plan:
     """The plan with another CUID, if it has one."""
     option = Option(Role.CUID, "-cuid=", cuid, (f"-cuid={cuid}",))
-    devices = tuple(replace(one, compile=with_option(one.compile, option)) for one in found.devices)
+    devices = tuple(replace(device, compile=with_option(device.compile, option)) for device in found.devices)
     spirv, old = found.spirv, f"-cuid={found.first.value(Role.CUID)}"
     if spirv:
         jobs = [

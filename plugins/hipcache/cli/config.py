@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import config, features, settings_files
+from hipcache import config, features
 from hipcache.cli import Console
 from hipcache.cli.screen import Screen, human_size
+from hipcache.config import files
+from hipcache.config.files import PROJECT, STORE, SYSTEM, USER, Scope
+from hipcache.config.settings import NO_EXECUTOR, PREFIX, SETTINGS, VARIABLES, Setting, nearest_hint
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError, nearest
-from hipcache.settings import NO_EXECUTOR, PREFIX, SETTINGS, VARIABLES, Setting, nearest_hint
-from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.shared import PROJECT_SETTINGS
 
 SUMMARY = "show every setting and where it comes from, or change one"
@@ -151,7 +152,7 @@ def setting(name: str, scope: Scope = USER) -> Setting:
     known |= {variable.removeprefix(PREFIX).lower(): found for variable, found in VARIABLES.items()}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
-        allowed = [one for one, found in known.items() if settings_files.allows(scope, found)]
+        allowed = [one for one, found in known.items() if files.allows(scope, found)]
         raise ConfigError(f"unknown setting '{name}'", nearest_hint(key, allowed))
     return known[key]
 
@@ -159,12 +160,12 @@ def setting(name: str, scope: Scope = USER) -> Setting:
 def place(scope: Scope, environ: Mapping[str, str], cwd: str) -> Path:
     """The file of that scope, which need not be there. Raises ConfigError."""
     if scope is SYSTEM:
-        return settings_files.system_path(environ)
+        return files.system_path(environ)
     if scope is STORE:
-        return settings_files.store_path(config.load(environ).dir)
+        return files.store_path(config.load(environ).dir)
     if scope is PROJECT:
-        return settings_files.project_file(cwd) or Path(cwd, PROJECT_SETTINGS)
-    path = settings_files.user_path(environ)
+        return files.project_file(cwd) or Path(cwd, PROJECT_SETTINGS)
+    path = files.user_path(environ)
     if path is None:
         raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_CONFIG")
     return path
@@ -174,7 +175,7 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
     """Give the setting that value in the file, or none if it is empty. The setting, the value and what stands in the
     file are checked before. Raises ConfigError, OSError."""
     found = setting(name)
-    settings_files.refuse(found, scope, f"setting '{found.key}'")
+    files.refuse(found, scope, f"setting '{found.key}'")
     if value and not (scope is PROJECT and found.key == "basedir"):
         config.check(found, value, environ)
         for one in value.split() if found.kind == "addresses" and value != NO_EXECUTOR else ():
@@ -182,7 +183,7 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
                 addresses.parse(one)
     text = ""
     if path.exists():
-        settings_files.read(path, scope)
+        files.read(path, scope)
         text = path.read_bytes().decode()  # with its line ends
     edited = _edited(text, found, value, path)
     _check(text, edited, found, value, path)

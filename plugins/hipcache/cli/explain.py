@@ -7,21 +7,26 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Console
 from hipcache.cli.screen import plural
 from hipcache.config import Config
-from hipcache.direct import served
+from hipcache.direct import elsewhere
+from hipcache.direct.record import Output
 from hipcache.errors import HipcacheError, nearest
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.keys import digest_file
 from hipcache.report import build, outcome
 from hipcache.report.causes import FIRST_COMPILE
 from hipcache.report.history import History, Record, UnitRecord
-from hipcache.report.outcome import OUTCOMES, counted, is_check
+from hipcache.report.outcome import HIT, OUTCOMES, counted, is_check
 from hipcache.report.reasons import ADVICE, REASONS
 from hipcache.report.targets import Targets
+from hipcache.store.local import open_store
+from hipcache.values import replace
 
 SUMMARY = "show why each unit of an object hit or missed"
 
@@ -97,7 +102,7 @@ def recorded(settings: config.Config, path: str | None, asked: str = "explain") 
     history = History.of_store(settings.dir)
     if path:
         whole = os.path.abspath(path)
-        record = history.load(whole) or served.compile_of(whole, history, settings) or of_name(path, history)
+        record = history.load(whole) or _direct_hit(whole, history, settings) or of_name(path, history)
     else:
         record = history.last()
     if record is None and path:
@@ -305,3 +310,31 @@ def directories_hint(records: Iterable[Record], settings: Config) -> str:
 def _names_its_directory(record: Record) -> bool:
     option = ("option", f"-fdebug-compilation-dir={record.directory}")
     return any(option in unit.inputs for unit in record.units)
+
+
+def _direct_hit(path: str, history: History, settings: Config) -> Record | None:
+    """The direct hit that made the file at absolute `path` of a compile in another checkout, which leaves no history:
+    that compile's record for every checkout has this file, with its content. None if there is no such compile."""
+    try:
+        status, digest = os.stat(path), digest_file(path)
+    except OSError:
+        return None
+    store = open_store(settings, read_only=True)
+    last = os.path.basename(path)
+    for record in history.each():
+        if os.path.basename(record.object) != last:
+            continue
+        for here, there in _bases(path, record.object):
+            output = Output(Basedir(here).portable(path), digest, os.access(path, os.X_OK)).pack(status.st_size)
+            if output in (store.get_action(elsewhere.key(record.command, record.directory, there)) or b""):
+                units = tuple(replace(unit, hit=True, why=()) for unit in record.units)
+                notes = (f"taken from the compile of '{record.object}'",)
+                return replace(record, object=path, when=status.st_mtime, outcome=HIT, notes=notes, units=units)
+    return None
+
+
+def _bases(one: str, other: str) -> Iterator[tuple[str, str]]:
+    """Pairs of directories in which the two paths have the same name."""
+    while os.path.basename(one) == os.path.basename(other) and os.path.dirname(one) != one:
+        one, other = os.path.dirname(one), os.path.dirname(other)
+        yield one, other

@@ -14,10 +14,10 @@ from hipcache import config
 from hipcache.cache import references
 from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
+from hipcache.config.settings import VARIABLES, parse_size
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.patterns import pattern
 from hipcache.report import conditions
-from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
 from hipcache.store.layout import ACTIONS, HEADER_BYTES, DamagedEntry, action_name, blob_name, unpack_action
 from hipcache.store.local import LocalStore, is_there, open_to_write

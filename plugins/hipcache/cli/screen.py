@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
+import string
 import time
 from collections.abc import Mapping, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from hipcache.patterns import pattern
 from hipcache.report.outcome import HOST, LINK
@@ -89,6 +90,33 @@ def plural(count: int, noun: str) -> str:
     elif count != 1:
         noun += "es" if noun.endswith("s") else "s"
     return f"{count} {noun}"
+
+
+def sentence(text: str, counts: Mapping[str, object], screen: Screen) -> str:
+    """The text with the counts in it. A count's form is a noun ("3 hits"), "size" of bytes, "time" of milliseconds,
+    "red NOUN" ("3 NOUN", in red unless it is 0), "?TEXT", the text unless it is 0, or nothing. Counts by name are
+    their sum, or "each"."""
+    return _Sentence(screen).vformat(text, (), counts)
+
+
+class _Sentence(string.Formatter):
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def format_field(self, value: Any, form: str) -> str:
+        if form == "each":
+            return ", ".join(f"{name} {count}" for name, count in value.items())
+        count: int = sum(value.values()) if isinstance(value, Mapping) else value
+        if form[:1] == "?":
+            return form[1:] if count else ""
+        if form[:4] == "red ":
+            told = f"{count} {form[4:]}"
+            return self._screen.paint("red", told) if count else told
+        if form == "size":
+            return human_size(count)
+        if form == "time":
+            return human_time(count / 1000)
+        return plural(count, form) if form else str(count)
 
 
 class ProgressLine:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hipcache import config, features
 from hipcache.cli import Console
@@ -23,6 +23,7 @@ from hipcache.cli.screen import (
     percent,
     plural,
     remote_rows,
+    sentence,
 )
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.patterns import pattern
@@ -141,18 +142,13 @@ def show(numbers: Statistics, size: StoreSize, place: str, hints: Sequence[Local
             named = {name: screen.paint("red", f"  {name}") if name == "plan" else f"  {name}" for name in reasons}
             _table([f"{what}, by reason", ""], [[named[name], str(count)] for name, count in reasons.items()], screen)
         screen.line()
-        _show_verified(numbers, screen)
-        _show_preambles(numbers, screen)
-        if numbers.lock_timeouts:
-            screen.line(f"lock timeouts  {numbers.lock_timeouts}")
-        _show_remote(numbers, screen)
-        _show_executions(numbers, screen)
+        for group in statistics.groups():
+            counts = group.named(numbers.counted)
+            if any(count for name, count in counts.items() if f"{{{name}" in group.text):
+                screen.line(sentence(group.text, counts, screen))
         if numbers.average_seconds:
             shown = ", ".join(f"{_OUTCOMES[end]} {took:.3g} s" for end, took in numbers.average_seconds.items())
             screen.line(f"average compile time  {shown}")
-        if numbers.evicted["entries"]:
-            freed = human_size(numbers.evicted["bytes"])
-            screen.line(f"evicted  {plural(numbers.evicted['entries'], 'entry')} ({freed})")
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     limit = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {limit}{plural(size.entries, 'entry')}, in '{place}'")
@@ -176,55 +172,9 @@ def _show_units(numbers: Statistics, screen: Screen) -> None:
     _table(["device jobs", "hits", "misses", "hit %"], rows, screen)
 
 
-def _show_remote(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.remote
-    if any(counts.values()):
-        seconds = human_time(counts["milliseconds"] / 1000)
-        received, sent = human_size(counts["received"]), human_size(counts["sent"])
-        fetched = (
-            f"{plural(counts['hits'], 'hit')} ({received} received in {seconds}), {plural(counts['misses'], 'miss')}"
-        )
-        uploaded = f"{plural(counts['uploads'], 'result')} sent ({sent})"
-        screen.line(f"remote  {fetched}, {uploaded}, {plural(counts['errors'], 'error')}")
-
-
 def _show_remote_units(numbers: Statistics, screen: Screen) -> None:
-    rows = [[f"  {name}", *cells] for name, cells in remote_rows(numbers.remote_units)]
+    rows = [[f"  {name}", *cells] for name, cells in remote_rows(numbers.counted.get("remote_units", {}))]
     _table(["of remotes", *REMOTE_HEAD], rows, screen)
-
-
-def _show_executions(numbers: Statistics, screen: Screen) -> None:
-    counts, faults = numbers.executions, numbers.execution_faults
-    if any(counts.values()) or faults:
-        why = ", ".join(f"{kind} {count}" for kind, count in faults.items())
-        done = f"{plural(counts['done'], 'action')} run remotely ({human_time(counts['milliseconds'] / 1000)})"
-        told = f"{done}, {counts['taken back']} taken back to run here, {plural(sum(faults.values()), 'error')}"
-        screen.line(f"executors  {told}{why and f': {why}'}")
-
-
-def _show_verified(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.verified
-    if any(counts.values()):
-        different = f"{counts['different']} different"
-        told = screen.paint("red", different) if counts["different"] else different
-        varying = f", {counts['varying']} not reproducible by the compiler itself"
-        screen.line(
-            f"hits compared with a fresh compile  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
-        )
-
-
-def _show_preambles(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.preambles
-    if any(counts.values()):
-        used = f"used by {plural(counts['used'], 'front end')}"
-        told = f"{counts['checked']} checked, {_different(counts, screen)}"
-        screen.line(f"precompiled headers  {counts['made']} made, {used}, {told}")
-
-
-def _different(counts: Mapping[str, int], screen: Screen) -> str:
-    """How many comparisons found a difference."""
-    told = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
-    return screen.paint("red", told) if counts["different"] else told
 
 
 def _table(head: list[str], rows: list[list[str]], screen: Screen) -> None:
@@ -256,8 +206,9 @@ def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     ]
     if numbers.checks:
         rows.append(("configure checks (not counted above)", str(sum(numbers.checks.values()))))
-    if numbers.evicted.get("entries"):
-        rows.append(("evicted entries", f"{numbers.evicted['entries']} ({human_size(numbers.evicted['bytes'])})"))
+    evicted = numbers.counted[statistics.EVICTED]
+    if evicted["entries"]:
+        rows.append(("evicted entries", f"{evicted['entries']} ({human_size(evicted['bytes'])})"))
     if namespace:
         rows.append(("namespace", namespace))
     parts = ["### hipcache", _markdown_table(("", ""), rows)]
@@ -266,7 +217,7 @@ def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
         parts.append(
             _markdown_table(("architecture", "hits", "misses", "hit rate"), (_markdown_row(*unit) for unit in units))
         )
-    fetched = [(name, *cells) for name, cells in remote_rows(numbers.remote_units)]
+    fetched = [(name, *cells) for name, cells in remote_rows(numbers.counted.get("remote_units", {}))]
     if fetched:
         parts.append(_markdown_table(("of remotes", *REMOTE_HEAD), fetched))
     left = {**numbers.passed_through, **numbers.not_kept}
@@ -335,8 +286,6 @@ def _arch(store: LocalStore, name: str) -> str:
     return found[1].decode("ascii") if found else ""
 
 
-_SIMPLE = ("compiles", "verified", "remote", "preambles", "executions", "timed", "evicted")
-_BY_REASON = ("passed_through", "not_kept", "without_preamble", "execution_faults", "checks")
 # Bytes of a mark: a page or two as a rule.
 _MOST = 1 << 20
 _MOST_COUNTED = 1e18  # JSON has numbers that are none: Infinity, NaN
@@ -358,27 +307,26 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
     jobs = _mapping(before, "jobs")
     units = _mapping(before, "units")
     averages, timed = _mapping(before, "average_seconds"), _mapping(before, "timed")
+    zeros = {"compiles", "timed", *(group.field for group in statistics.groups())}
+    names = ("compiles", "timed", "passed_through", "not_kept", "checks")
+    fields = {name: getattr(numbers, name) for name in names} | dict(numbers.counted)
+    left = {name: _left(count, before.get(name), zeros=name in zeros) for name, count in fields.items()}
     average = {}
     for end, number in numbers.timed.items():
-        there = int(_number(timed, end))
+        there = int(_number(timed.get(end)))
         if number > there:
-            spent = numbers.average_seconds[end] * number - _number(averages, end) * there
+            spent = numbers.average_seconds[end] * number - _number(averages.get(end)) * there
             average[end] = max(0.0, spent / (number - there))
     return replace(
         numbers,
         average_seconds=average,
-        **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
-        **{name: _counted(getattr(numbers, name), _mapping(before, name)) for name in _BY_REASON},
-        remote_units={
-            unit: _less(counts, _mapping(_mapping(before, "remote_units"), unit))
-            for unit, counts in numbers.remote_units.items()
-        },
-        units={name: _left(tally, _mapping(units, name)) for name, tally in numbers.units.items()},
-        frontend=_left(numbers.frontend, _mapping(jobs, "frontend")),
-        backend=_left(numbers.backend, _mapping(jobs, "backend")),
-        seconds_saved=max(0.0, numbers.seconds_saved - _number(before, "seconds_saved")),
-        lock_timeouts=max(0, numbers.lock_timeouts - int(_number(before, "lock_timeouts"))),
-        direct=max(0, numbers.direct - int(_number(before, "direct_hits"))),
+        **{name: left.pop(name) for name in names},
+        counted=left,
+        units={name: _tally(tally, units.get(name)) for name, tally in numbers.units.items()},
+        frontend=_tally(numbers.frontend, jobs.get("frontend")),
+        backend=_tally(numbers.backend, jobs.get("backend")),
+        seconds_saved=max(0.0, numbers.seconds_saved - _number(before.get("seconds_saved"))),
+        direct=_left(numbers.direct, before.get("direct_hits")),
         since=mark.stat().st_mtime,
     )
 
@@ -406,19 +354,18 @@ def _mapping(document: Mapping[str, object], name: str) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _number(document: Mapping[str, object], name: str) -> float:
-    found = document.get(name, 0)
+def _number(found: object) -> float:
     return found if isinstance(found, int | float) and abs(found) < _MOST_COUNTED else 0
 
 
-def _less(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
-    return {name: max(0, count - int(_number(before, name))) for name, count in now.items()}
+def _left(now: Any, before: object, *, zeros: bool = True) -> Any:
+    """A count, or counts by name, without those before. Without `zeros` each name has a row."""
+    if not isinstance(now, Mapping):
+        return max(0, now - int(_number(before)))
+    there = before if isinstance(before, dict) else {}
+    left = {name: _left(count, there.get(name)) for name, count in now.items()}
+    return {name: count for name, count in left.items() if count or zeros}
 
 
-def _counted(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
-    """The same without zeros: each of these has a row."""
-    return {name: count for name, count in _less(now, before).items() if count}
-
-
-def _left(now: Tally, before: Mapping[str, object]) -> Tally:
-    return Tally(**{name: int(count) for name, count in _less(asdict(now), before).items()})
+def _tally(now: Tally, before: object) -> Tally:
+    return Tally(**_left(asdict(now), before))

@@ -63,24 +63,26 @@ def of(
     if path != basedir.path or not _PLAIN.fullmatch(path) or os.path.realpath(path) != path or not record.contents:
         return None
     # A directory here says nothing of names in the one that stands in its place.
-    watched = [one for one in record.watched if one.kind != GUARD]
-    paths = [*(path for one in watched for path in one.paths), *(one.path for one, _ in record.outputs)]
+    watched = [entry for entry in record.watched if entry.kind != GUARD]
+    paths = [*(path for entry in watched for path in entry.paths), *(output.path for output, _ in record.outputs)]
     texts = [*argv, cwd, *variables.values(), *paths, *system]
-    rules = [_rule(one, basedir) for one in record.rules]
+    rules = [_rule(rule, basedir) for rule in record.rules]
     if path in argv[0] or path in variables.get("PATH", ""):
         return None  # links may lead from a compiler there to one outside
-    if any(MARK in one for one in texts) or None in rules or basedir.named_in(record.messages):
+    if any(MARK in text for text in texts) or None in rules or basedir.named_in(record.messages):
         return None
-    if any(path in one for one in system) or any(_is_beside(one, basedir, named) for one in paths if one != pwd):
+    if any(path in entry for entry in system) or any(
+        _is_beside(entry, basedir, named) for entry in paths if entry != pwd
+    ):
         return None
     return replace(
         record,
         variables=variables_digest({name: basedir.portable(value) for name, value in variables.items()}),
         state=NO_STATE,
-        outputs=tuple((replace(one, path=basedir.portable(one.path)), size) for one, size in record.outputs),
+        outputs=tuple((replace(output, path=basedir.portable(output.path)), size) for output, size in record.outputs),
         history=(),
-        watched=tuple(one._replace(path=basedir.portable(one.path)) for one in watched),
-        rules=tuple(one for one in rules if one),
+        watched=tuple(entry._replace(path=basedir.portable(entry.path)) for entry in watched),
+        rules=tuple(rule for rule in rules if rule),
     )
 
 
@@ -88,11 +90,13 @@ def places(words: Iterable[str], variables: Mapping[str, str], tools: Iterable[s
     """The directories in which inputs may lie wherever the checkout is: those that words and variables name, and those
     of the tools."""
     named = [word[word.find("/") :] for word in words if "/" in word]
-    named += [one for value in variables.values() for one in value.split(":")]
+    named += [part for value in variables.values() for part in value.split(":")]
     named += [os.path.dirname(os.path.dirname(tool)) for tool in tools]
     base = variables.get("HIPCACHE_BASEDIR", "") + "/"
-    plain = (one.rstrip("/") for one in named if one.count("/") > 1)
-    return frozenset(one for one in plain if not base.startswith(one + "/"))  # what is above all checkouts names none
+    plain = (part.rstrip("/") for part in named if part.count("/") > 1)
+    return frozenset(
+        part for part in plain if not base.startswith(part + "/")
+    )  # what is above all checkouts names none
 
 
 def _is_beside(path: str, basedir: Basedir, named: frozenset[str]) -> bool:

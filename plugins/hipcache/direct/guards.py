@@ -24,14 +24,14 @@ DIGITS = 32
 
 def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths in an order in which each guard (path: DIGITS hexadecimal digits of the digest of its status, and
-    the directory) stands before what it answers for. `old`: as for `watched.state`, which must be taken afterwards:
+    the directory) stands before what it answers for. `old`: as for `watched.states`, which must be taken afterwards:
     a name that comes before that is found there, and one that comes later changes its directory. `kinds`: see below."""
     directories = _Directories(old, kinds)
     groups: dict[str, list[Watched]] = {"": []}
-    for one in watched:
-        if one.kind in (GONE, ABSENT):
-            groups.setdefault(directories.guard_of(one), []).append(one)
-    ordered = [*(one for one in watched if one.kind not in (GONE, ABSENT)), *groups.pop("")]
+    for entry in watched:
+        if entry.kind in (GONE, ABSENT):
+            groups.setdefault(directories.guard_of(entry), []).append(entry)
+    ordered = [*(entry for entry in watched if entry.kind not in (GONE, ABSENT)), *groups.pop("")]
     for directory, names in groups.items():
         ordered += [Watched(GUARD, directory), *names]
     return tuple(ordered)
@@ -41,10 +41,10 @@ def unguarded(guarded: Iterable[Watched]) -> Iterator[Watched]:
     """Those of `guard` that still must be looked at: no name behind a guard has come since the guard was taken, or its
     directory has changed."""
     by_guard = False
-    for one in guarded:
-        by_guard = one.kind == GUARD or (by_guard and one.kind in (GONE, ABSENT))
+    for entry in guarded:
+        by_guard = entry.kind == GUARD or (by_guard and entry.kind in (GONE, ABSENT))
         if not by_guard:
-            yield one
+            yield entry
 
 
 def kinds() -> Mapping[str, str]:
@@ -54,14 +54,14 @@ def kinds() -> Mapping[str, str]:
 
 def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths; directories that were listed are known by their entries where their status does not tell."""
-    return tuple(one._replace(kind=ENTRIES) if _is_untold(one, kinds) else one for one in watched)
+    return tuple(entry._replace(kind=ENTRIES) if _is_untold(entry, kinds) else entry for entry in watched)
 
 
-def _is_untold(one: Watched, kinds: Mapping[str, str]) -> bool:
-    if one.kind != FILE or not isinstance(one.known, str):
+def _is_untold(entry: Watched, kinds: Mapping[str, str]) -> bool:
+    if entry.kind != FILE or not isinstance(entry.known, str):
         return False
     try:
-        return not keeps_times(os.stat(one.path).st_dev, kinds)
+        return not keeps_times(os.stat(entry.path).st_dev, kinds)
     except OSError:
         return False
 
@@ -74,13 +74,13 @@ class _Directories:
         self._kinds = kinds
         self._found: dict[str, str | None] = {}
 
-    def guard_of(self, one: Watched) -> str:
+    def guard_of(self, entry: Watched) -> str:
         """The guard of what was missed, empty if it has none: the last directory on the way that is there, if what
         comes next on the way is not (a link that leads nowhere is). Names of one directory were missed in it when it
         was as it is."""
-        if one.names:
-            return self._guard(one.path.rstrip("/") or "/") or ""
-        missing = one.path
+        if entry.names:
+            return self._guard(entry.path.rstrip("/") or "/") or ""
+        missing = entry.path
         while missing not in ("", "/"):
             directory = missing.rpartition("/")[0] or "/"
             guard = self._guard(directory)

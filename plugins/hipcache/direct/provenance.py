@@ -7,20 +7,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hipcache.build import Cache, End, Graph, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
-from hipcache.clang.command import words_of
+from hipcache.clang.cc1 import Role
+from hipcache.clang.command import Command, Unwrapped, expand, words_of
+from hipcache.clang.driver import why_unknown
 from hipcache.clang.dry_run import Asked, AskedToAssemble
-from hipcache.direct import surroundings
+from hipcache.clang.tools import which
+from hipcache.direct import variables
 from hipcache.direct.record import Output, Outputs, Rule
+from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import watched
-from hipcache.inputs.readset import ReadSet, Status
+from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
-from hipcache.inputs.watched import FILE, Watched
+from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
 from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 
 # The content of these files comes from the kernel, and changes without their status.
 _KERNELS = ("/proc/", "/sys/")
+# Processors of the host, where no option names one; "generic" is that of AArch64.
+_USUAL = ("", "x86-64", "generic")
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,13 @@ def provenance_of(
         depends = watched.merge(_depends(session, asked, ends, passes))
     except (Untraceable, OSError) as error:
         return Indirect(str(error))
-    for one in depends:
-        if one.kind == FILE and one.path.startswith(_KERNELS):
-            return Indirect(f"it reads '{one.path}', whose content comes from the kernel")
-    delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in delivery.written(graph, ends)]
+    for entry in depends:
+        if entry.kind == FILE and entry.path.startswith(_KERNELS):
+            return Indirect(f"it reads '{entry.path}', whose content comes from the kernel")
+    delivered = [(file, ends[file.output.action].hash(file.output.name)) for file in delivery.written(graph, ends)]
     outputs = Outputs(
-        tuple(Rule(one.path, delivery.rule_text(one, ends)) for one in graph.rules),
-        tuple(Output(one.path, digest, one.executable) for one, digest in delivered),
+        tuple(Rule(rule.path, delivery.rule_text(rule, ends)) for rule in graph.rules),
+        tuple(Output(file.path, digest, file.executable) for file, digest in delivered),
     )
     cached = [end for end in ends.values() if end.bound.action.policy.cache is not Cache.NEVER and not end.missing]
     uses = [(True, end.bound.key.digest) for end in cached]
@@ -76,10 +82,10 @@ def provenance_of(
     read = {end.result.reads for end in cached if end.result.reads}
     uses += [(False, digest) for digest in sorted(read)]
     sets = [found for found in map(session.shelves.reads.get, read) if found]
-    used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
+    used, tools, digests = tuple(dict.fromkeys(uses)), _tools_of(session, asked), _digests(session, sets)
     everywhere = bool(passes) and _is_everywhere(session, cached)
     keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
-    anywhere = bool(keys and passes) and surroundings.is_of_any_machine(session, asked)
+    anywhere = bool(keys and passes) and _is_of_any_machine(session, asked)
     return Provenance(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
 
@@ -125,20 +131,20 @@ def together(
     """The compiles of one command, in their order, and what was `observed` for all of them. Indirect if one of them is,
     or if the order in which they are written matters (a dependency file that is another one's object)."""
     known: list[Provenance] = []
-    for one in of_each:
-        if not isinstance(one, Provenance):
-            return one
-        known.append(one)
-    rules = tuple(rule for one in known for rule in one.outputs.rules)
-    files = tuple(file for one in known for file in one.outputs.files)
+    for part in of_each:
+        if not isinstance(part, Provenance):
+            return part
+        known.append(part)
+    rules = tuple(rule for part in known for rule in part.outputs.rules)
+    files = tuple(file for part in known for file in part.outputs.files)
     if {os.path.realpath(one.path) for one in rules} & {os.path.realpath(one.path) for one in files}:
         return Indirect("one of its outputs is the dependency file of another one")
-    depends = watched.merge([*observed, *(path for one in known for path in one.depends)])
-    uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
-    tools = {digest: paths for one in known for digest, paths in one.tools.items()}
-    began = min(one.began for one in known)
-    digests = {status: digest for one in known for status, digest in one.digests.items()}
-    of_all = tools if all(one.tools for one in known) else {}
+    depends = watched.merge([*observed, *(path for part in known for path in part.depends)])
+    uses = tuple(dict.fromkeys(use for part in known for use in part.uses))
+    tools = {digest: paths for part in known for digest, paths in part.tools.items()}
+    began = min(part.began for part in known)
+    digests = {status: digest for part in known for status, digest in part.digests.items()}
+    of_all = tools if all(part.tools for part in known) else {}
     return Provenance(began, Outputs(rules, files), depends, uses, of_all, digests)
 
 
@@ -148,7 +154,7 @@ def _depends(
     ends: Mapping[str, End],
     passes: Collection[Slot],
 ) -> Iterator[Watched]:
-    yield from surroundings.of(session, asked)
+    yield from _surroundings(session, asked)
     # Most architectures read the same files.
     found = {ends[id].result.reads for slot in passes for id in slot if id in ends and not ends[id].missing}
     for digest in sorted(found):
@@ -156,3 +162,69 @@ def _depends(
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads)
+
+
+def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
+    """All that a compile depended on but what its passes have read: its programs, response files, and named files.
+    Raises Untraceable."""
+    command, environ = session.command, session.engine.environ
+    if session.notes or not asked.observations:
+        raise Untraceable(next(iter(session.notes), why_unknown(command.arguments)))
+    yield from _response_files(command)
+    for program in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.observations)):
+        yield from _program(program, command, environ)
+        yield from map(watched.of_observation, program.observations)
+    yield from session.files.watched()
+    yield from session.identities.watched()
+
+
+def _response_files(command: Command) -> Iterator[Watched]:
+    """Those of the command, which must say what they said when it was read: the driver read them later, and what it
+    saw then is watched too."""
+    if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
+        raise Untraceable("a script read a response file")
+    read: dict[str, os.stat_result] = {}
+    try:
+        same = expand(command.argv[1:], command.cwd, read) == command.arguments
+    except PassThrough as left:
+        raise Untraceable(left.detail) from left
+    if not same:
+        raise Untraceable("a response file changed")
+    for path, found in read.items():
+        yield Watched(FILE, path, status_of(found))
+
+
+def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
+    """The places where a program is looked for, up to the one where it is."""
+    name, program = one.name, one.program
+    if which(name, command.cwd, environ) != program:
+        raise Untraceable("the compiler changed meanwhile")
+    if "/" not in name:
+        for directory in environ.get("PATH", os.defpath).split(":"):
+            path = os.path.join(command.cwd, directory, name)
+            if path == program:
+                break
+            yield Watched(FILE if os.path.lexists(path) else ABSENT, path)
+    yield Watched(FILE, program)
+    yield Watched(LINK, program)
+
+
+def _tools_of(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
+    """The tools that ran (digest -> files); none if there may have been others."""
+    found = session.identities.contents()
+    own = {os.path.realpath(files[0]) for files in found.values()}
+    known = os.path.realpath(asked.program) in own and not session.command.unwrapped
+    return found if known and all(map(variables.is_native, own)) else {}
+
+
+def _is_of_any_machine(session: Session, asked: Asked | AskedToAssemble) -> bool:
+    """Does the plan follow from the command and from files alone? Not where the driver has looked at the processor
+    (`-march=native`) or at the GPUs that are there: so each offload arch, and a processor that is not the usual one,
+    must be named by the command or a variable."""
+    if not isinstance(asked, Asked) or session.command.unwrapped:
+        return False
+    plan, command = asked.plan, session.command
+    told = [*command.typed, *command.arguments, *session.engine.environ.values()]
+    processor = plan.host.value(Role.PLAIN, "-target-cpu") if plan.host else ""
+    named = [*(device.arch for device in plan.devices), *([] if processor in _USUAL else [processor])]
+    return not any("=native" in word for word in told) and all(any(one in word for word in told) for one in named)

@@ -15,7 +15,7 @@ they were read (git calls the others racily clean). So a record of young files h
 Format, an action of the store; a string is its length (4 bytes, little-endian) and its bytes:
 
     variables     32 bytes, BLAKE3 of DOMAIN and the variables
-    state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.state` gives for `watched`; NO_STATE if not known
+    state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.states` gives for `watched`; NO_STATE if not known
     racy          8 bytes, little-endian: nanoseconds after which a file is old enough
     ignored       string: the names of variables that do not matter, each followed by NUL; PWD among them still
                   matters where it is another name of the working directory (`direct/variables.py`)
@@ -32,7 +32,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
     contents      string: of `watched` (`direct/contents.py`); empty if they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
-                  `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`);
+                  `watched.states` gives for it: so the digest means the same without the record (`native/ask.c`);
                   NO_STATE if not known
     system list   32 bytes: digest of a blob, a list as `watched`, of paths of the system (see `is_of_system`). Apart
                   because there is a process that can answer for them: then nobody reads it. Sources that include
@@ -54,9 +54,9 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hipcache import __version__, shared
+from hipcache.config.files import project_file
 from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
-from hipcache.settings_files import project_file
 from hipcache.shared import terminated
 from hipcache.values import dataclass
 
@@ -132,17 +132,17 @@ class DirectRecord:
                 bytes.fromhex(self.state),
                 struct.pack("<Q", int(self.racy * 1e9)),
                 _string(_names(self.ignored)),
-                _string(b"".join(one.pack(size) for one, size in self.outputs)),
+                _string(b"".join(output.pack(size) for output, size in self.outputs)),
                 _string(self.messages),
                 _string(self.counted),
                 _string(_names(self.history)),
-                _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
+                _string(b"".join((b"a" if action else b"b") + bytes.fromhex(digest) for action, digest in self.uses)),
                 _string(pack_list(self.watched)),
                 _string(self.contents),
                 bytes.fromhex(self.system),
                 bytes.fromhex(self.system_list),
                 bytes.fromhex(self.system_contents),
-                _string(b"".join(one.pack() for one in self.rules)),
+                _string(b"".join(rule.pack() for rule in self.rules)),
             ]
         )
 
@@ -195,20 +195,22 @@ def _end_of_ignored(packed: bytes) -> int:
 
 def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: see `watched.states`."""
-    return digest_bytes(STATE_DOMAIN + b"".join(found.get((one.kind, one.path), b"") for one in each_once(watched)))
+    return digest_bytes(
+        STATE_DOMAIN + b"".join(found.get((entry.kind, entry.path), b"") for entry in each_once(watched))
+    )
 
 
 def pack_list(watched: Sequence[Watched]) -> bytes:
     """Raises ValueError as `pack` does."""
-    return _list(_parts(one) for one in each_once(watched))
+    return _list(_parts(entry) for entry in each_once(watched))
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: what `watched.states` gives."""
     parts = (
-        head + tail + b"\0" + found.get((one.kind, one.path), b"")
-        for one in each_once(watched)
-        for head, tails in [_parts(one)]
+        head + tail + b"\0" + found.get((entry.kind, entry.path), b"")
+        for entry in each_once(watched)
+        for head, tails in [_parts(entry)]
         for tail in tails
     )
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
@@ -219,7 +221,9 @@ def is_of_system(roots: Iterable[str], working: Iterable[str]) -> Callable[[str]
     one lies in a root, what both have in common with the next step (/usr/src, /opt/project) is not the system's."""
     trees: dict[str, tuple[str, ...]] = {}
     for root in roots:
-        within = [one.split("/")[: root.count("/") + 2] for one in working if one.startswith(root + "/")]
+        within = [
+            directory.split("/")[: root.count("/") + 2] for directory in working if directory.startswith(root + "/")
+        ]
         trees[root + "/"] = tuple("/".join(steps) + "/" for steps in within)
     every = tuple(trees)
 
@@ -227,14 +231,14 @@ def is_of_system(roots: Iterable[str], working: Iterable[str]) -> Callable[[str]
         whole = path + "/"
         if not whole.startswith(every):
             return False
-        return not whole.startswith(next(trees[one] for one in every if whole.startswith(one)))
+        return not whole.startswith(next(trees[entry] for entry in every if whole.startswith(entry)))
 
     return is_system
 
 
 def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
     """Each once, as a list has them."""
-    return {(one.kind, one.path): one for one in watched}.values()
+    return {(entry.kind, entry.path): entry for entry in watched}.values()
 
 
 def _parts(one: Watched) -> tuple[bytes, list[bytes]]:

@@ -52,22 +52,22 @@ def remember(
     config_files = [*map(str, settings), *(path for _, path in of_project(cwd))]
     depends = (*provenance.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
     outputs = provenance.outputs
-    for one in depends:
-        if not one.path.startswith("/"):
-            return f"it depends on '{one.path}', which is no absolute path"
-    sizes = [engine.store.blob_size(one.digest) for one in outputs.files]
+    for entry in depends:
+        if not entry.path.startswith("/"):
+            return f"it depends on '{entry.path}', which is no absolute path"
+    sizes = [engine.store.blob_size(output.digest) for output in outputs.files]
     if None in sizes:
         return "the store no longer has what it made"
     # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
     old = min(provenance.began, engine.clock()) - engine.racy
-    working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
+    working = (cwd, *(os.path.dirname(output.path) for output in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
     kinds = guards.kinds()
     is_system = is_of_system(system, working)
-    for one in guards.by_entries(depends, kinds):
+    for entry in guards.by_entries(depends, kinds):
         # Two names of one directory may stand in either part; so all are compared in one. The processor is no file.
-        (far if one.kind not in (SAME, PROCESSOR) and is_system(one.path) else near).append(one)
+        (far if entry.kind not in (SAME, PROCESSOR) and is_system(entry.path) else near).append(entry)
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
     files, system_files = watched.states(guards.unguarded(guarded)), watched.states(guards.unguarded(system_guarded))
     if files is None or system_files is None:
@@ -77,7 +77,7 @@ def remember(
     system_contents, system_unknown = known_contents(system_guarded, system_files, provenance.digests, old)
     if not (is_old and system_is_old) and (unknown or system_unknown):
         return unknown or system_unknown
-    written = [one.path for one in outputs.files]
+    written = [output.path for output in outputs.files]
     terminal = terminal and bool(messages)
     shared = engine.remote is not None
     ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal, shared=shared)
@@ -90,9 +90,9 @@ def remember(
             state_digest(guarded, files) if is_old else NO_STATE,
             engine.racy,
             ignored,
-            tuple((one, size) for one, size in zip(outputs.files, sizes, strict=True) if size is not None),
+            tuple((output, size) for output, size in zip(outputs.files, sizes, strict=True) if size is not None),
             messages,
-            b"".join(statistics.line_of_hit(one, written) for one in ended),
+            b"".join(statistics.line_of_hit(compiled, written) for compiled in ended),
             tuple(history),
             (*provenance.uses, (False, system_list), (False, system_contents_blob)),
             guarded,
@@ -109,7 +109,7 @@ def remember(
 
             tools = [file for files in provenance.tools.values() for file in files]
             places = elsewhere.places((*argv, *config_files), compared, tools)
-            system_paths, pwd = [one.path for one in far], environ.get("PWD", "")
+            system_paths, pwd = [entry.path for entry in far], environ.get("PWD", "")
             portable = elsewhere.of(record, argv, cwd, compared, system_paths, places, pwd)
             if portable:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), portable.pack())

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from hipcache.store.local import LocalStore
 
 CHECKS = "hipcache.driver_header.doctor"
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "preambles",
+    "field": "preambles",
+    # Passes that used one; headers that were made, compared with plain passes, and found to differ.
+    "counters": ("used", "made", "checked", "different"),
+    "text": "precompiled headers  {made} made, used by {used:front end}, {checked} checked, "
+    "{different:red different}{different:?, and switched off}",
+    "meaning": "the driver's header, precompiled, and why passes did not use one",
+    "open": "without_preamble",
+    "prefix": "without ",
+}
 
 
 def front_end(session: Session) -> FrontEndWay | None:

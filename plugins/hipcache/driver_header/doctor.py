@@ -13,7 +13,7 @@ from hipcache.report import statistics
 def check(settings: Config) -> Iterator[Check]:
     if not settings.preambles:
         return
-    counts = statistics.read(settings.dir).preambles
+    counts = statistics.read(settings.dir).counted["preambles"]
     if counts["different"]:
         hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
         times = plural(counts["different"], "time")

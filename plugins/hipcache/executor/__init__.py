@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 STANDS_ON = "remote"
 ADDRESSES = {"executor": "hipcache.executor.workers"}
 EXECUTIONS = "hipcache.executor.servers"
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "executed",
+    "field": "executions",
+    "counters": ("done", "taken back", "checked", "failed", "milliseconds"),
+    "text": "executors  {done:action} run remotely ({milliseconds:time}), {taken back} taken back to run here, "
+    "{execution_faults:error}{execution_faults:?: }{execution_faults:each}",
+    "meaning": "actions that the workers of an executor ran (`done`, `taken back`, `checked` against a run here, "
+    "`failed` and so run here to confirm it, `milliseconds`), and errors by kind",
+    "open": "execution_faults",
+    "prefix": "fault ",
+}
 
 
 def executions(client: Callable[[], Client], config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:

@@ -135,7 +135,11 @@ class Executions:
 
     def checked(self) -> None:
         """It was the same."""
-        statistics.record_executions(self.client.config.dir, {"checked": 1}, self.client.config.umask)
+        self._count({"checked": 1})
+
+    def _count(self, counts: Mapping[str, int]) -> None:
+        """As of the door's `counters`."""
+        statistics.count(self.client.config.dir, "executed", counts, self.client.config.umask)
 
     def attempt(self) -> tuple[int, Slot] | None:
         """One that may take an action now, and the right to have it there."""
@@ -187,7 +191,7 @@ class Executions:
             hint = "the build continues without it; try 'hipcache doctor'"
             self.tell(f"executor '{executor.address.name}': the storage helper does not answer: {error}", hint)
         finally:
-            statistics.record_executions(self.client.config.dir, counts, self.client.config.umask)
+            self._count(counts)
         return None
 
     def unconfirmed(self, number: int, failed: Failed) -> None:
@@ -199,7 +203,7 @@ class Executions:
         name = self._all[number][0].address.name
         self._down.add(number)
         self.client.note({"op": "blame", "executor": number, "kind": kind, "why": how})
-        statistics.record_executions(self.client.config.dir, {f"fault {kind}": 1}, self.client.config.umask)
+        self._count({f"fault {kind}": 1})
         if not quiet:
             self.tell(f"executor '{name}': {how}", "check its workers")
 

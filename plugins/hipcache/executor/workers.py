@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 from hipcache.config import Config
+from hipcache.config.settings import NO_EXECUTOR
 from hipcache.errors import ConfigError
 from hipcache.remote import address
 from hipcache.remote.address import Address
-from hipcache.settings import NO_EXECUTOR
 from hipcache.values import dataclass
 
 JOBS, MOST_JOBS = 16, 1024

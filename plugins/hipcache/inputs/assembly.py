@@ -11,13 +11,19 @@ is such a row, the assembly of each module is read. What is no module, or does n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 from hipcache import native
-from hipcache.inputs import bit_strings
+
+# Of a character of a text in bitcode: 7 bits, or 8, or twice 6 (LLVM Language Reference, "LLVM Bitcode File Format";
+# `CST_CODE_CSTRING`, fixed(7), or VBR6 where there is no abbreviation).
+Widths = tuple[tuple[int, Callable[[int], int]], ...]
+UNABBREVIATED: Widths = ((12, lambda char: (char & 31 | 32) | char >> 5 << 6),)
+_ALL: Widths = ((7, int), (8, int), *UNABBREVIATED)
+
 
 WHY = "its inline assembly may read a file"
 _MAGIC = b"BC\xc0\xde"
@@ -47,7 +53,7 @@ def _spells(text: bytes) -> bool:
 
 @cache
 def _rows() -> list[bytes]:
-    found = list(bit_strings.rows(_in_all_cases(), bit_strings.UNABBREVIATED))
+    found = list(rows(_in_all_cases(), UNABBREVIATED))
     size = min(map(len, found))
     return sorted({row[:size] for row in found})
 
@@ -56,3 +62,15 @@ def _in_all_cases() -> Iterator[bytes]:
     for beginning in _BEGINNINGS:
         for letters in product(*({letter, letter.upper()} for letter in beginning)):
             yield "".join(letters).encode()
+
+
+def rows(texts: Iterable[bytes], widths: Widths = _ALL) -> Iterator[bytes]:
+    """The bytes that lie whole within a text in bitcode, which begins at any bit of a byte, for each width of a
+    character."""
+    for text in texts:
+        for width, encode in widths:
+            bits = sum(encode(char) << (width * number) for number, char in enumerate(text))
+            for shift in range(8):
+                end = shift + width * len(text)
+                whole = (bits << shift).to_bytes(end // 8 + 1, "little")
+                yield whole[bool(shift) : end // 8]

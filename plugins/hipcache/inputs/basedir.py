@@ -66,10 +66,10 @@ class Basedir:
     def named_in(self, content: bytes) -> bool:
         """Also where that is in compressed debug information. Of a probe the random name alone: a prefix map may leave
         it."""
-        from hipcache.inputs import packed  # a hit has no new text
+        from hipcache.inputs import elf  # a hit has no new text
 
         names = (os.fsencode(self.path), os.fsencode(os.path.basename(self.probe)))
-        return any(raw in content or packed.may_hold(content, raw) for raw in names if raw)
+        return any(raw in content or elf.may_hold(content, raw) for raw in names if raw)
 
     def is_taken_away(self, path: str, prefix: str, replacement: str) -> bool:
         """Is nothing of the directory that `path` lies below left in it, once the prefix has been replaced?"""

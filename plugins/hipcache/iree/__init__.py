@@ -1,10 +1,8 @@
 """IREE: commands of iree-compile, and the modules that it makes.
 
 command     the words of a command, those of another kind, and what IREE would silently make otherwise
-planner     the one action of a command, its key, and the program behind the script of IREE's package
-observation runs it under observation, and finds its result by what it was observed to read
+planner     the one action of a command: its key, and its run under observation
 module      a .vmfb as a value, and whether it fits a device
-dlpack      which buffers the run time hands on
 verb        `hipcache iree-check`
 """
 

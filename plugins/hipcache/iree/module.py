@@ -80,11 +80,11 @@ def parse(path: str, raw: bytes) -> Module:
         raise Malformed(f"{len(raw)} bytes, and its code alone goes to {end}")
     data = raw[start + 4 : end]
     behind = end + -end % _ALIGNMENT
-    contents = [_content(raw, behind, one) for one in _root(data, b"IREE").tables(_RODATA)]
-    executables = [one for one in contents if one[:4] in CONTAINERS or one.startswith(_ELF)]
-    devices = _DEVICE.findall(data) or [one for one in contents if one in _KNOWN_DEVICES]
-    formats = [one for one in contents if len(one) < 100 and _FORMAT.match(one)]
-    archs = [arch for one in executables for arch in _ARCH.findall(one)]
+    contents = [_content(raw, behind, table) for table in _root(data, b"IREE").tables(_RODATA)]
+    executables = [content for content in contents if content[:4] in CONTAINERS or content.startswith(_ELF)]
+    devices = _DEVICE.findall(data) or [content for content in contents if content in _KNOWN_DEVICES]
+    formats = [content for content in contents if len(content) < 100 and _FORMAT.match(content)]
+    archs = [arch for executable in executables for arch in _ARCH.findall(executable)]
     return Module(path, _names(devices), _names(formats), _containers(executables), _names(archs), len(executables))
 
 
@@ -122,14 +122,14 @@ def _content(raw: bytes, behind: int, segment: _Table) -> bytes:
 
 def _containers(executables: list[bytes]) -> tuple[str, ...]:
     found = []
-    for one in executables:
-        raw_code = one.startswith(_ELF) and b"-amd-amdhsa-" in one
-        found.append("a bare code object" if raw_code else CONTAINERS.get(one[:4], LOCAL))
+    for executable in executables:
+        raw_code = executable.startswith(_ELF) and b"-amd-amdhsa-" in executable
+        found.append("a bare code object" if raw_code else CONTAINERS.get(executable[:4], LOCAL))
     return tuple(sorted(set(found)))
 
 
 def _names(found: list[bytes]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.decode("utf-8", "replace") for one in found))
+    return tuple(dict.fromkeys(name.decode("utf-8", "replace") for name in found))
 
 
 class Malformed(ValueError):
@@ -254,7 +254,7 @@ def _disagreement(module: Module) -> str:
     """Between the device that it asks for and the executables that it has for it."""
     for device, other in ((HIP, AMDGPU), (AMDGPU, HIP)):
         if module.devices == (device,):
-            wrong = [one for one in module.containers if one != device]
+            wrong = [container for container in module.containers if container != device]
             if wrong:
                 held = f"a container of {other}" if other in wrong else wrong[0]
                 return (

@@ -76,7 +76,7 @@ class LinkPlan:
 
     def origin(self, name: str) -> str:
         """The file of the user that the temporary file `name` is taken from; empty if it is none."""
-        return next((one.source for one in self.unbundles if name in one.outputs), "")
+        return next((unbundle.source for unbundle in self.unbundles if name in unbundle.outputs), "")
 
 
 def parse(text: str) -> LinkPlan:
@@ -134,7 +134,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> Link
     if bundled:
         raise PassThrough("plan", "the bundle contains a file that no device link writes")
     output = value_after(hosts[0], "-o")
-    made = [name for one in unbundles for name in one.outputs] + [one.code for one in devices]
+    made = [name for one in unbundles for name in one.outputs] + [device.code for device in devices]
     if len(set(made)) != len(made):
         raise PassThrough("plan", "two jobs with one output")
     return LinkPlan(
@@ -210,30 +210,32 @@ _NOTHING = b"no device code"
 _EMPTY = b"!<arch>\n"
 
 
-def check_without_device_code(session: Session, one: Unbundle) -> None:
+def check_without_device_code(session: Session, unbundle: Unbundle) -> None:
     """Raises PassThrough if the library has device code for the arch, JobFailed if it is none."""
-    key = _key(session, one)
-    is_whole = linked.is_archive(one.source, session.files.resolve(one.source))
+    key = _key(session, unbundle)
+    is_whole = linked.is_archive(unbundle.source, session.files.resolve(unbundle.source))
     if is_whole and session.shelves.shelf.records([key]).get(key) == _NOTHING:
         return
     archive = session.jobs.workdir / "device-code.a"
-    words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
-    done = session.jobs.run_now(f"unbundling of '{one.source}'", [one.job.program, *words])
+    words = [word if "output=" not in word else f"-output={archive}" for word in unbundle.job.arguments]
+    done = session.jobs.run_now(f"unbundling of '{unbundle.source}'", [unbundle.job.program, *words])
     if done.stderr:
-        raise PassThrough("job_output", f"unbundling of '{one.source}' printed: {os.fsdecode(done.stderr)[:200]}")
+        raise PassThrough("job_output", f"unbundling of '{unbundle.source}' printed: {os.fsdecode(done.stderr)[:200]}")
     if archive.read_bytes() != _EMPTY:
-        raise PassThrough("link", f"library '{one.source}' has device code, and the command compiles and links at once")
+        raise PassThrough(
+            "link", f"library '{unbundle.source}' has device code, and the command compiles and links at once"
+        )
     if is_whole:
         session.shelves.shelf.put(key, _NOTHING)
 
 
-def _key(session: Session, one: Unbundle) -> str:
-    inputs = [("bundler", session.tool(one.job.program))]
+def _key(session: Session, unbundle: Unbundle) -> str:
+    inputs = [("bundler", session.tool(unbundle.job.program))]
     try:
-        inputs.append(("library", session.files.named(one.source)))
+        inputs.append(("library", session.files.named(unbundle.source)))
     except OSError as error:
-        raise PassThrough("named_file", f"'{one.source}': {error.strerror}") from error
-    words = (word for word in one.job.arguments if not word.lstrip("-").startswith(("input=", "output=")))
+        raise PassThrough("named_file", f"'{unbundle.source}': {error.strerror}") from error
+    words = (word for word in unbundle.job.arguments if not word.lstrip("-").startswith(("input=", "output=")))
     inputs += [("bundler option", word) for word in words]
     return make_key("unbundling", inputs).digest
 
@@ -244,10 +246,10 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
     an input cannot be read."""
     made: dict[str, ActionOutput] = {}
     unbundles = list(_unbundles(session, plan, made))
-    links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
+    links = [_device_link(session, plan, device, sources, made) for device in plan.devices]
     pairs = list(zip(plan.devices, links, strict=True))
-    units = [steps.unit_of(one.arch, link, several=bool(sources)) for one, link in pairs]
-    codes = {session.jobs.name(one.code): steps.code_of(link) for one, link in pairs}
+    units = [steps.unit_of(device.arch, link, several=bool(sources)) for device, link in pairs]
+    codes = {session.jobs.name(device.code): steps.code_of(link) for device, link in pairs}
     bundle = _job(session, "bundler", plan.bundle, codes, _written_by_bundler(plan.bundle))
     content = os.fsencode(plan.script)
     script = Literal(digest_bytes(content), lambda: content)
@@ -261,12 +263,14 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
 def _unbundles(session: Session, plan: LinkPlan, made: dict[str, ActionOutput]) -> Iterator[Action]:
     """Adds the outputs to `made`. The driver's plan unbundles each object twice, for the host and for the devices."""
     first: dict[tuple[str, ...], Action] = {}
-    for one in plan.unbundles:
-        same = (one.job.program, *(word for word in one.job.arguments if "output=" not in word))
+    for unbundle in plan.unbundles:
+        same = (unbundle.job.program, *(word for word in unbundle.job.arguments if "output=" not in word))
         if same not in first:
-            action = first[same] = _job(session, f"unbundling of '{one.source}'", one.job, {}, one.outputs)
+            action = first[same] = _job(
+                session, f"unbundling of '{unbundle.source}'", unbundle.job, {}, unbundle.outputs
+            )
             yield action
-        names = map(session.jobs.name, one.outputs)
+        names = map(session.jobs.name, unbundle.outputs)
         made |= dict(zip(names, outputs_of_action(first[same]).values(), strict=True))
 
 

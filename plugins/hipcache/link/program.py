@@ -79,7 +79,7 @@ class ProgramPlan:
     @property
     def sources(self) -> tuple[Plan, ...]:
         """The compiles of HIP."""
-        return tuple(one for one in self.compiles if isinstance(one, Plan))
+        return tuple(job for job in self.compiles if isinstance(job, Plan))
 
     @property
     def links_host(self) -> bool:
@@ -88,7 +88,7 @@ class ProgramPlan:
 
 
 def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
-    """`flat`: see `offload_plan`. Raises PassThrough if the jobs do not have the shape above."""
+    """`flat`: as `dry_run.flat`. Raises PassThrough if the jobs do not have the shape above."""
     jobs, messages = split(text)
     jobs = [*flat(jobs)]
     version = clang_version(text)
@@ -101,7 +101,7 @@ def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
             continue
         together.append(words)
         if words[1:2] == ("-cc1",) and "-fcuda-is-device" not in words:
-            archives = {name for one in libraries for name in one.outputs}
+            archives = {name for library in libraries for name in library.outputs}
             compiles.append(_compile([_without(archives, one) for one in together], side, version))
             together = []
     program, *arguments = jobs[-1] if jobs else ("",)
@@ -133,15 +133,15 @@ def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
             rest.append(words)
     link = bundler.of_jobs(rest, script, messages)
     sources = tuple(_compile(one, side, version, unbundled=True) for one in compiles.values())
-    _check_inputs(sources, [*link.host.arguments, *(name for one in link.devices for name in one.inputs)])
-    if any(isinstance(one, Plan) and len(one.devices) != len(link.devices) for one in sources):
+    _check_inputs(sources, [*link.host.arguments, *(name for device in link.devices for name in device.inputs)])
+    if any(isinstance(source, Plan) and len(source.devices) != len(link.devices) for source in sources):
         raise PassThrough("plan", "a source without a pass for each device link")
     return ProgramPlan(sources, (), link, link.output, messages, _outputs_in_order(jobs))
 
 
-def outputs_of(one: Plan | Other) -> tuple[str, ...]:
+def outputs_of(plan: Plan | Other) -> tuple[str, ...]:
     """The temporary files that a compile writes for the link."""
-    return (one.object,) if isinstance(one, Other) else one.outputs
+    return (plan.object,) if isinstance(plan, Other) else plan.outputs
 
 
 def _without(archives: set[str], words: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,8 +167,8 @@ def _compile(jobs: list[tuple[str, ...]], side: Side, version: int, *, unbundled
 def _check_inputs(compiles: Iterable[Plan | Other], read: Iterable[str]) -> None:
     """`read`: the words of all jobs that link."""
     words = list(read)
-    made = [name for one in compiles for name in outputs_of(one)]
-    if not any(isinstance(one, Plan) for one in compiles) or any(words.count(name) != 1 for name in made):
+    made = [name for job in compiles for name in outputs_of(job)]
+    if not any(isinstance(job, Plan) for job in compiles) or any(words.count(name) != 1 for name in made):
         raise PassThrough("plan", "a link whose input no job compiles")
 
 
@@ -200,13 +200,13 @@ def with_cuids(found: ProgramPlan, cuid_of: Mapping[str, str]) -> ProgramPlan:
     """The plan with other CUIDs, if it has some. `cuid_of`: by source. Raises PassThrough."""
     compiles: list[Plan | Other] = []
     hashes: dict[str, str] = {}
-    for one in found.compiles:
-        if isinstance(one, Other):
-            compiles.append(one)
+    for job in found.compiles:
+        if isinstance(job, Other):
+            compiles.append(job)
             continue
-        old, new = one.first.value(Role.CUID), cuid_of[one.first.source]
+        old, new = job.first.value(Role.CUID), cuid_of[job.first.source]
         hashes |= {clangs_hash(old): clangs_hash(new)} if old else {}
-        compiles.append(with_cuid(one, new))
+        compiles.append(with_cuid(job, new))
     link = found.link
     if isinstance(link, LinkPlan):
         link = replace(link, script=bundler.rename_in_script(link.script, hashes))
@@ -235,7 +235,7 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 
 def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], columns: int | None, _: Ends) -> Planned:
-    files = {name: one.first.source for one in program.sources for name in one.outputs}
+    files = {name: source.first.source for source in program.sources for name in source.outputs}
     graph = planner.graph(session, program.link, files, columns)
     return Planned(replace(graph, messages=program.messages, printed=_printed(session, program, sources, graph)))
 
@@ -249,7 +249,7 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
     )
     if plan.links_host:
         # It may be one of before. A linker that names an object in a message names another one each time anyway.
-        names = [name for one in plan.compiles for name in outputs_of(one)]
+        names = [name for job in plan.compiles for name in outputs_of(job)]
         plan = moved(plan, {name: str(session.jobs.workdir / os.path.basename(name)) for name in names})
     if command.own_cuid or plan.own_cuid:
         return plan
@@ -295,42 +295,42 @@ def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:
 
 def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -> Graph:
     """All sources; the link reads their objects."""
-    others = [_other(one) for one in plan.compiles if isinstance(one, Other)]
+    others = [_other(job) for job in plan.compiles if isinstance(job, Other)]
     delivered = [
         Delivery(session.command.path(name), output)
-        for one in sources
-        for name, output in zip(one.plan.outputs, one.outputs, strict=True)
+        for source in sources
+        for name, output in zip(source.plan.outputs, source.outputs, strict=True)
     ]
     rules = [rule for together in _by_dependency_file(sources) for rule in dependency_rules(session, together)]
     return Graph(
-        (*others, *(action for one in sources for action in one.actions())),
+        (*others, *(action for source in sources for action in source.actions())),
         tuple(delivered),
-        tuple(unit for one in sources for unit in one.units()),
+        tuple(unit for source in sources for unit in source.units()),
         "",
-        grow=lambda end: [action for one in sources for action in one.following(end)],
-        printed=tuple(slot for one in sources for slot in one.texts.values()),
+        grow=lambda end: [action for source in sources for action in source.following(end)],
+        printed=tuple(slot for source in sources for slot in source.texts.values()),
         rules=tuple(rules),
     )
 
 
-def _other(one: Other) -> Action:
+def _other(job: Other) -> Action:
     """The compile of a source that is not HIP, as the driver would run it."""
-    work = Process((one.job.program, *one.job.arguments))
-    return Action(one.object, "", f"compile of '{one.source}'", work, policy=Policy(Cache.NEVER))
+    work = Process((job.job.program, *job.job.arguments))
+    return Action(job.object, "", f"compile of '{job.source}'", work, policy=Policy(Cache.NEVER))
 
 
 def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
     """The sources by dependency file: each has its own, or all share the one that is named after the program."""
     found: dict[str, list[SourceGraph]] = {}
-    for one in sources:
-        found.setdefault(one.plan.dependency_file, []).append(one)
+    for source in sources:
+        found.setdefault(source.plan.dependency_file, []).append(source)
     return list(found.values())
 
 
 def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
     """The passes and links whose texts the user reads, in the order of the driver's jobs. Those that are no job of the
     driver (a link within the linker wrapper, the host link) come last."""
-    written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}
+    written: dict[str, Slot] = {job.object: (job.object,) for job in plan.compiles if isinstance(job, Other)}
     for source in sources:
         written |= source.texts
     written |= {_written_by(session, action): (action.id,) for action in linking.actions}

@@ -2,7 +2,7 @@
  * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in
  * ../libexec/hipcache or ../lib/hipcache.
  *
- * The rules are those of __main__.py and config.py. What is not plain at first sight is the engine's affair. */
+ * The rules are those of __main__.py and the package config. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "helper.h"

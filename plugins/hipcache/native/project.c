@@ -1,4 +1,4 @@
-/* The config files that others may have written: a store's, and a project's (settings_files.py says which count). */
+/* The config files that others may have written: a store's, and a project's (config/files.py says which count). */
 #define _GNU_SOURCE
 #include "direct.h"
 

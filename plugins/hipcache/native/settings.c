@@ -1,4 +1,4 @@
-/* Reads the settings for the launcher, as config.py does. Whatever is not plain at first sight is the engine's affair. */
+/* Reads the settings for the launcher, as the package config does. Whatever is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
 #include "settings.h"
 #include "masquerade.h"
@@ -18,7 +18,7 @@ static const char *value(const char *name) {
     return found ? found : "";
 }
 
-/* "BASE/hipcache" and what follows, as config.py finds the user's directories; false if it is not known. */
+/* "BASE/hipcache" and what follows, as the package config finds the user's directories; false if it is not known. */
 static bool below(char path[PATH_MAX], const char *variable, const char *below_home, const char *rest) {
     const char *base = value(variable), *home = value("HOME");
     if (base[0] == '/')
@@ -26,7 +26,7 @@ static bool below(char path[PATH_MAX], const char *variable, const char *below_h
     return home[0] == '/' && snprintf(path, PATH_MAX, "%s/%s/hipcache%s", home, below_home, rest) < PATH_MAX;
 }
 
-/* A flag as config.py reads it. False where it is none, and where it has spaces around it. */
+/* A flag as the package config reads it. False where it is none, and where it has spaces around it. */
 static bool take_flag(const char *word, bool *flag) {
     static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -45,7 +45,7 @@ static const char *take_number(const char *text, unsigned long *number) {
     return text + end;
 }
 
-/* A share as config.py reads it; false where it is none. */
+/* A share as the package config reads it; false where it is none. */
 static bool take_share(const char *text, settings *found) {
     found->of = 1;
     const char *rest = take_number(text, &found->part);
@@ -60,7 +60,7 @@ static bool is_address(const char *text) {
     return strspn(text, plain) == strlen(text);
 }
 
-/* A path that config.py takes for a log. Other forms (~), and those that it refuses, are left to it. */
+/* A path that the package config takes for a log. Other forms (~), and those that it refuses, are left to it. */
 static bool set_log(char path[PATH_MAX], const char *text) {
     return text[0] == '/' && snprintf(path, PATH_MAX, "%s", text) < PATH_MAX;
 }

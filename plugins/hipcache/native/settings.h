@@ -1,4 +1,4 @@
-/* The settings that the launcher has to know: the rules are those of config.py and settings_files.py. */
+/* The settings that the launcher has to know: the rules are those of the package config. */
 #ifndef HIPCACHE_SETTINGS_H
 #define HIPCACHE_SETTINGS_H
 

@@ -45,7 +45,7 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 
 def ask(session: Session, columns: int | None) -> Asked:
-    """The driver's plan with a CUID of ours, if the user has chosen none. Raises as `asking.ask`, and CommandFailed."""
+    """The driver's plan with a CUID of ours, if the user chose none. Raises as `dry_run.ask`, and CommandFailed."""
     command, jobs = session.command, session.jobs
     cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
     try:

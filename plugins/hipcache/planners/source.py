@@ -347,8 +347,8 @@ class SourceGraph:
     @property
     def texts(self) -> dict[str, Slot]:
         """The passes and links whose text the user reads, by what they write, in the order of the driver's jobs."""
-        written = {one.unit.code: one.lto for one in self.devices if one.lto}
-        written |= {one.unit.obj: one.passes for one in self.devices}
+        written = {device.unit.code: device.lto for device in self.devices if device.lto}
+        written |= {device.unit.obj: device.passes for device in self.devices}
         if spirv := self.plan.spirv:
             written[spirv.files[0][1]] = (f"job 0 of {spirv.arch}{self.of}",)
         written |= {self.plan.host.value(Role.OUTPUT): self.slots[-1]} if self.plan.host else {}
@@ -362,7 +362,7 @@ class SourceGraph:
             return host
         if self.cut.object:
             return [ActionOutput(_OBJECT + self.of, OUTPUT)]
-        return [*(one.code for one in self.devices if one.unit.code in self.plan.outputs), *host]
+        return [*(device.code for device in self.devices if device.unit.code in self.plan.outputs), *host]
 
     def actions(self) -> Iterator[Action]:
         for device in self.devices:
@@ -469,7 +469,7 @@ class SourceGraph:
 
     def beside(self) -> Iterator[Delivery]:
         """The files that passes write beside their outputs."""
-        jobs = [*(one.compile for one in self.plan.devices), *([self.plan.host] if self.plan.host else [])]
+        jobs = [*(device.compile for device in self.plan.devices), *([self.plan.host] if self.plan.host else [])]
         for slot, job in zip(self.slots, jobs, strict=True):
             for number, option in enumerate(plan.side_outputs(job)):
                 path = self.session.command.path(option.value)
@@ -509,7 +509,9 @@ def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[Depe
     """The dependency file, if requested: the union over all passes, the host's first. Clang's own file lists only the
     headers of the last source's host pass. Raises PassThrough."""
     slots = [
-        slot for one in reversed(sources) for slot in ((one.slots[-1], *one.slots[:-1]) if one.plan.host else one.slots)
+        slot
+        for source in reversed(sources)
+        for slot in ((source.slots[-1], *source.slots[:-1]) if source.plan.host else source.slots)
     ]
     last = sources[-1].plan
     options = [option for option in last.first.options if option.role is Role.DEPENDENCIES]

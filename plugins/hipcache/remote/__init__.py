@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 
 ADDRESSES = {"remote": "hipcache.remote.address"}
 CHECKS = "hipcache.remote.doctor"
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "remote",
+    "field": "remote",
+    # Results that were asked for, faults, results that were sent, bytes, time that fetches took.
+    "counters": ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds"),
+    "text": "remote  {hits:hit} ({received:size} received in {milliseconds:time}), {misses:miss}, "
+    "{uploads:result} sent ({sent:size}), {errors:error}",
+    "meaning": "results and bytes fetched and sent, errors; and by architecture and host: requests that found a result "
+    "(`hits`) or none (`misses`), `errors`, `bytes` of the results, `milliseconds` (a request counts for every unit in "
+    "it, the time of a prefetch only in `remote`)",
+    "open": "remote_units",
+    "each": ("hits", "misses", "errors", "bytes", "milliseconds"),
+}
 QUEUE = "hipcache.remote.queue"
 RECORDS = "hipcache.remote.invocation"
 STORAGE_HELPER = "hipcache.remote.helper.start"

@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from hipcache import features
@@ -24,7 +25,23 @@ from hipcache.config import Config
 from hipcache.errors import ConfigError, nearest
 from hipcache.values import dataclass, field
 
-SCHEMES = ("grpc", "grpcs", "unix", "http", "https", "s3", "gs", "az")
+
+class Library(NamedTuple):
+    """Of a protocol: the module whose `connect(address, credentials)` gives its `backend.Backend`, what this imports,
+    and the package to install for that."""
+
+    module: str
+    needs: str
+    package: str
+
+
+_GRPC = Library("hipcache.remote.reapi", "grpc", "grpcio")
+_OBSTORE = Library("hipcache.remote.objects", "obstore", "obstore")
+LIBRARIES = {
+    **dict.fromkeys(("grpc", "grpcs", "unix"), _GRPC),
+    **dict.fromkeys(("http", "https", "s3", "gs", "az"), _OBSTORE),
+}
+SCHEMES = tuple(LIBRARIES)
 _FILES = ("token-file", "header-file", "ca-file", "cert-file", "key-file")
 _TLS = ("ca-file", "cert-file", "key-file")
 _OTHERS = ("endpoint", "timeout")
@@ -143,9 +160,6 @@ def _has_user(text: str) -> bool:
     return not text.startswith("unix:") and "@" in text.partition("?")[0] + text.partition("=")[0]
 
 
-_BY_NAME = ("http", "s3:", "gs:", "az:")
-
-
 def install(packages: Iterable[str] = ("grpcio", "protobuf", "obstore")) -> str:
     """The command for the environment that hipcache is in. By the names of the packages: an index need not have
     hipcache, or not this version of it."""
@@ -156,7 +170,8 @@ def missing_packages(remotes: Iterable[str]) -> list[str]:
     """Those of the extra `remote` that these addresses need, and that are not installed."""
     wanted = {"google.protobuf": "protobuf"}
     for text in remotes:
-        wanted |= {"obstore": "obstore"} if text.startswith(_BY_NAME) else {"grpc": "grpcio"}
+        library = LIBRARIES.get(text.partition(":")[0], _GRPC)
+        wanted[library.needs] = library.package
     return [package for module, package in wanted.items() if not _is_installed(module)]
 
 

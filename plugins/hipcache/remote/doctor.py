@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from hipcache import features
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check
 from hipcache.config import Config
+from hipcache.config.settings import NO_EXECUTOR
 from hipcache.remote import address
 from hipcache.report import conditions
-from hipcache.settings import NO_EXECUTOR
 
 
 def check(settings: Config) -> Iterator[Check]:

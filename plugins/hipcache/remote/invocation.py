@@ -32,13 +32,13 @@ from functools import lru_cache
 
 from hipcache import __version__
 from hipcache.cache import exchange
+from hipcache.config.files import project_file
 from hipcache.direct.guards import DIGITS, GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.settings_files import project_file
 from hipcache.store import Store
 from hipcache.values import dataclass, replace
 
@@ -76,14 +76,14 @@ class Manifest:
     def pack(self) -> bytes:
         invocations = [
             {
-                "argv": one.argv,
-                "record": one.record,
-                "needs": one.needs,
-                "reads": one.reads,
-                "tools": one.tools,
-                "everywhere": one.everywhere,
+                "argv": invocation.argv,
+                "record": invocation.record,
+                "needs": invocation.needs,
+                "reads": invocation.reads,
+                "tools": invocation.tools,
+                "everywhere": invocation.everywhere,
             }
-            for one in self.invocations
+            for invocation in self.invocations
         ]
         return json.dumps({"invocations": invocations, "asked": self.asked}, separators=(",", ":")).encode("ascii")
 
@@ -102,7 +102,9 @@ def outputs(record: bytes) -> list[str] | None:
     """The contents of a manifest, or as of `exchange`."""
     if not is_manifest(record):
         return exchange.outputs(record)
-    return list(dict.fromkeys(name for one in unpack(record).invocations for name in one.contents)) or None
+    return (
+        list(dict.fromkeys(name for invocation in unpack(record).invocations for name in invocation.contents)) or None
+    )
 
 
 @lru_cache(maxsize=128)
@@ -112,14 +114,14 @@ def unpack(record: bytes | None) -> Manifest:
         found = json.loads(record or b"{}")
         invocations = tuple(
             Invocation(
-                tuple(one["argv"]),
-                one["record"],
-                tuple(one["needs"]),
-                tuple((path, digest) for path, digest in one["reads"]),
-                tuple(one["tools"]),
-                bool(one["everywhere"]),
+                tuple(invocation["argv"]),
+                invocation["record"],
+                tuple(invocation["needs"]),
+                tuple((path, digest) for path, digest in invocation["reads"]),
+                tuple(invocation["tools"]),
+                bool(invocation["everywhere"]),
             )
-            for one in found["invocations"]
+            for invocation in found["invocations"]
         )
         manifest = Manifest(invocations[:MOST_INVOCATIONS], tuple(found["asked"])[:MOST_ASKED])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -129,8 +131,8 @@ def unpack(record: bytes | None) -> Manifest:
 
 def merged(first: Manifest, second: Manifest) -> Manifest:
     """Both; of one command the first's counts."""
-    known = {one.argv for one in first.invocations}
-    more = (*first.invocations, *(one for one in second.invocations if one.argv not in known))
+    known = {invocation.argv for invocation in first.invocations}
+    more = (*first.invocations, *(invocation for invocation in second.invocations if invocation.argv not in known))
     asked = tuple(dict.fromkeys((*first.asked, *second.asked)))
     return replace(first, invocations=more[:MOST_INVOCATIONS], asked=asked[:MOST_ASKED])
 
@@ -166,10 +168,12 @@ def behind_launchers(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _is_good(one: Invocation) -> bool:
-    sizes_are_good = bool(one.argv) and len(one.needs) <= MOST_NEEDS and len(one.reads) <= MOST_READS
-    texts = (*one.argv, *one.tools, *(path for path, _ in one.reads))
-    hashes = (*one.contents, *(digest for _, digest in one.reads))
+def _is_good(invocation: Invocation) -> bool:
+    sizes_are_good = (
+        bool(invocation.argv) and len(invocation.needs) <= MOST_NEEDS and len(invocation.reads) <= MOST_READS
+    )
+    texts = (*invocation.argv, *invocation.tools, *(path for path, _ in invocation.reads))
+    hashes = (*invocation.contents, *(digest for _, digest in invocation.reads))
     return sizes_are_good and all(isinstance(text, str) for text in texts) and all(map(is_digest, hashes))
 
 
@@ -178,7 +182,7 @@ class WholeCompile:
     """A whole compile for a team: its direct record without what is of one machine, in the manifest of its command.
 
     The record has no state, since a status says nothing on another machine: contents decide there, and no guard counts
-    as it stands. What a compile comes to must follow from that (`surroundings.is_of_any_machine`). `helper/adoption`
+    as it stands. What a compile comes to must follow from that (`Provenance.anywhere`). `helper/adoption`
     takes it into another store.
 
     `everywhere`: that for every checkout, if there is one; `system`: what is in the system list; `reads`, `asked`: see
@@ -219,7 +223,7 @@ class WholeCompile:
             system_list=system_list,
             uses=((False, system_list), (False, record.system_contents)),
         )
-        needs = (system_list, record.system_contents, *(one.digest for one, _ in record.outputs))
+        needs = (system_list, record.system_contents, *(output.digest for output, _ in record.outputs))
         return Invocation(
             tuple(map(portable, argv)),
             put_blob(shared.pack()),
@@ -232,7 +236,7 @@ class WholeCompile:
 
 def _without_guards(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """A guard of no status: it is renewed by who finds all as it was."""
-    return tuple(Watched(GUARD, "0" * DIGITS + one.path[DIGITS:]) if one.kind == GUARD else one for one in watched)
+    return tuple(Watched(GUARD, "0" * DIGITS + path.path[DIGITS:]) if path.kind == GUARD else path for path in watched)
 
 
 def project_reads(
@@ -240,11 +244,11 @@ def project_reads(
 ) -> list[tuple[str, str]]:
     """Files and the digests of their contents, where these are known. `found`: as of `watched.states`."""
     reads = []
-    for one in watched:
-        text = found.get((one.kind, one.path), b"")
-        if one.kind == FILE and text:
+    for path in watched:
+        text = found.get((path.kind, path.path), b"")
+        if path.kind == FILE and text:
             device, inode, _, size, modified, changed = struct.unpack("<QQQQqq", text)
             digest = digests.get((device, inode, size, modified, changed))
             if digest:
-                reads.append((one.path, digest))
+                reads.append((path.path, digest))
     return reads

@@ -100,6 +100,6 @@ def shared(near: ResultCache, shelves: Shelves) -> ResultCache:
 
     def count(counts: Mapping[str, int]) -> None:
         config = remote().config
-        statistics.record_remote(config.dir, counts, config.umask)
+        statistics.count(config.dir, "remote", counts, config.umask)
 
     return SharedCache(near, noted, fetch, count)

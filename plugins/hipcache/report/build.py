@@ -60,25 +60,33 @@ def of_history(records: Iterable[Record]) -> list[Compile]:
     return sorted(map(_of_record, records), key=lambda one: one.began)
 
 
-def _of_record(one: Record) -> Compile:
-    marks = [f"{unit.name} {'+' if unit.hit else '-'}.." for unit in one.units]
-    counted = "\t".join([one.outcome, one.reason, "0", *marks])
-    units = tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why, u.seconds) for u in one.units)
+def _of_record(record: Record) -> Compile:
+    marks = [f"{unit.name} {'+' if unit.hit else '-'}.." for unit in record.units]
+    counted = "\t".join([record.outcome, record.reason, "0", *marks])
+    units = tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why, u.seconds) for u in record.units)
     return Compile(
-        one.when - one.seconds, one.seconds, 0, one.directory, one.object, False, (counted,), units, one.detail
+        record.when - record.seconds,
+        record.seconds,
+        0,
+        record.directory,
+        record.object,
+        False,
+        (counted,),
+        units,
+        record.detail,
     )
 
 
 def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -> list[Group]:
     """The groups by target or directory, those with the most compiler time first."""
     found: dict[str, list[Compile]] = {}
-    for one in compiles:
-        found.setdefault(name(one.object), []).append(one)
+    for entry in compiles:
+        found.setdefault(name(entry.object), []).append(entry)
     made = []
     for key, members in found.items():
-        ends = [one.outcome for one in members]
+        ends = [member.outcome for member in members]
         served, some, compiled = (ends.count(end) for end in (HIT, PARTIAL, MISS))
-        seconds = sum(one.seconds for one in members)
+        seconds = sum(member.seconds for member in members)
         made.append(Group(key, served, some, compiled, len(ends) - served - some - compiled, seconds))
     return sorted(made, key=lambda one: (-one.seconds, -one.total, one.name))
 
@@ -87,11 +95,11 @@ def causes(compiles: Iterable[Compile]) -> list[Cause]:
     """By what can be done about them, then those of the most units first. A unit with several causes counts for each of
     them."""
     found: dict[str, list[tuple[str, float]]] = {}
-    for one in compiles:
-        for unit in one.units:
+    for entry in compiles:
+        for unit in entry.units:
             for why in dict.fromkeys(text.partition(_DETAIL)[0] for text in unit.why):
                 if not why.startswith(MORE_FILES):
-                    found.setdefault(why, []).append((one.object, unit.seconds))
+                    found.setdefault(why, []).append((entry.object, unit.seconds))
     made = [
         Cause(name, len(units), tuple(sorted({path for path, _ in units})), sum(took for _, took in units))
         for name, units in found.items()
@@ -102,18 +110,18 @@ def causes(compiles: Iterable[Compile]) -> list[Cause]:
 def summarized(causes: Sequence[Cause]) -> list[Cause]:
     """The same for people: files that made the same units miss are one cause, and so are those behind the first few."""
     alike: dict[object, list[Cause]] = {}
-    for one in causes:
-        alike.setdefault((one.units, one.objects) if is_file(one.name) else one, []).append(one)
+    for cause in causes:
+        alike.setdefault((cause.units, cause.objects) if is_file(cause.name) else cause, []).append(cause)
     shown, rest = list[Cause](), list[Cause]()
     for first, *others in alike.values():
-        few = not is_file(first.name) or sum(is_file(one.name) for one in shown) < _MOST_FILES
+        few = not is_file(first.name) or sum(is_file(cause.name) for cause in shown) < _MOST_FILES
         name = f"{first.name}, and others" if others else first.name  # a unit names the first of its files alone
         (shown if few else rest).append(replace(first, name=name))
     if rest:
-        objects = tuple(sorted({path for one in rest for path in one.objects}))
-        seconds = sum(one.seconds for one in rest)
-        at = max(place for place, one in enumerate(shown, 1) if is_file(one.name))
-        shown.insert(at, Cause(f"{len(rest)} more such files", sum(one.units for one in rest), objects, seconds))
+        objects = tuple(sorted({path for cause in rest for path in cause.objects}))
+        seconds = sum(cause.seconds for cause in rest)
+        at = max(place for place, cause in enumerate(shown, 1) if is_file(cause.name))
+        shown.insert(at, Cause(f"{len(rest)} more such files", sum(cause.units for cause in rest), objects, seconds))
     return shown
 
 
@@ -122,14 +130,14 @@ def elsewhere(records: Iterable[Record], *, other_files: bool = True) -> tuple[s
     served whole: of `other_files`, in two checkouts without a base directory, or of the same. Commands are compared
     without the directories of the paths in them. (Back ends are shared: their keys have no paths.)"""
     found: dict[tuple[str, ...], Record] = {}
-    for one in sorted(records, key=lambda one: one.when):
-        if one.object and one.outcome in (HIT, PARTIAL, MISS):
-            key = (os.path.relpath(one.object, one.directory), *map(os.path.basename, one.command))
+    for entry in sorted(records, key=lambda entry: entry.when):
+        if entry.object and entry.outcome in (HIT, PARTIAL, MISS):
+            key = (os.path.relpath(entry.object, entry.directory), *map(os.path.basename, entry.command))
             before = found.get(key)
-            others = before and _sources(before).isdisjoint(_sources(one))
-            if before and one.outcome != HIT and others == other_files:
-                return one.directory, before.directory
-            found[key] = one
+            others = before and _sources(before).isdisjoint(_sources(entry))
+            if before and entry.outcome != HIT and others == other_files:
+                return entry.directory, before.directory
+            found[key] = entry
     return None
 
 
@@ -142,7 +150,7 @@ def _sources(record: Record) -> set[str]:
 
 def slowest(compiles: Iterable[Compile], most: int) -> list[tuple[str, UnitOutcome]]:
     """(object, unit) of those that were compiled and took longest."""
-    units = [(one.object, unit) for one in compiles for unit in one.units if unit.why and unit.seconds]
+    units = [(entry.object, unit) for entry in compiles for unit in entry.units if unit.why and unit.seconds]
     return sorted(units, key=lambda pair: (-pair[1].seconds, pair[0]))[:most]
 
 
@@ -150,10 +158,10 @@ def lanes(compiles: Sequence[Compile]) -> list[tuple[int, Compile]]:
     """(number of the lane, compile), so that none overlaps another in its lane; by begin."""
     free: list[float] = []
     placed = []
-    for one in sorted(compiles, key=lambda one: one.began):
-        lane = next((number for number, end in enumerate(free) if end <= one.began + _CLOCK), len(free))
-        free[lane : lane + 1] = [one.began + one.seconds]
-        placed.append((lane, one))
+    for entry in sorted(compiles, key=lambda entry: entry.began):
+        lane = next((number for number, end in enumerate(free) if end <= entry.began + _CLOCK), len(free))
+        free[lane : lane + 1] = [entry.began + entry.seconds]
+        placed.append((lane, entry))
     return placed
 
 
@@ -170,20 +178,20 @@ def last_build(compiles: Iterable[Compile]) -> list[Compile]:
 
 def chrome_trace(compiles: Sequence[Compile], target: Callable[[str], str] = by_place) -> dict[str, object]:
     """For chrome://tracing, Perfetto and speedscope: complete events in microseconds (Trace Event Format)."""
-    begin = min((one.began for one in compiles), default=0.0)
+    begin = min((entry.began for entry in compiles), default=0.0)
     return {
         "traceEvents": [
             {
-                "name": os.path.basename(one.object) or "(not known)",
-                "cat": one.outcome,
+                "name": os.path.basename(entry.object) or "(not known)",
+                "cat": entry.outcome,
                 "ph": "X",
-                "ts": round((one.began - begin) * 1e6),
-                "dur": round(one.seconds * 1e6),
+                "ts": round((entry.began - begin) * 1e6),
+                "dur": round(entry.seconds * 1e6),
                 "pid": 1,
                 "tid": lane,
-                "args": {"object": one.object, "outcome": one.outcome, "target": target(one.object)},
+                "args": {"object": entry.object, "outcome": entry.outcome, "target": target(entry.object)},
             }
-            for lane, one in lanes(compiles)
+            for lane, entry in lanes(compiles)
         ],
         "displayTimeUnit": "ms",
     }
@@ -225,7 +233,7 @@ def recorded(
         {end: count for end, count in numbers.compiles.items() if count},
         {name: [tally.hits, tally.misses] for name, tally in numbers.units.items()},
         round(numbers.seconds_saved, 3),
-        [[one.name[:_LONGEST], one.units] for one in causes[:_MOST_CAUSES]],
+        [[cause.name[:_LONGEST], cause.units] for cause in causes[:_MOST_CAUSES]],
     )
 
 
@@ -234,7 +242,9 @@ def save(root: Path, umask: int | None, build: RecordedBuild) -> bool:
     store = Confined(root, umask)
     try:
         store.make(("statistics",))
-        lines = [statistics.log_line(json.dumps(asdict(one)).encode()) for one in [*last_builds(root), build][-MOST:]]
+        lines = [
+            statistics.log_line(json.dumps(asdict(earlier)).encode()) for earlier in [*last_builds(root), build][-MOST:]
+        ]
         statistics.write_whole(store, "builds", b"".join(lines))
     except OSError:
         return False

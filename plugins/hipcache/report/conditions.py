@@ -11,17 +11,16 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipcache import features, native, processes
 from hipcache.config import Config
+from hipcache.config.settings import NO_EXECUTOR
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import statistics, telling
-from hipcache.settings import NO_EXECUTOR
 from hipcache.store import access, faults, seal
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
@@ -299,7 +298,10 @@ def follow_upkeep(config: Config, store: LocalStore) -> None:
 
         store_history.record(config.dir, config.umask, StoreSize(size, entries, store.max_bytes), time.time)
 
-    store.tell(partial(statistics.record_evictions, config.dir, config.umask), note)
+    def evicted(entries: int, size: int) -> None:
+        statistics.count(config.dir, statistics.EVICTED, {"entries": entries, "bytes": size}, config.umask)
+
+    store.tell(evicted, note)
 
 
 def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:

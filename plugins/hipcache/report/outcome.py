@@ -24,7 +24,6 @@ WORDS = {
 
 # A hit compared with a fresh compile (HIPCACHE_VERIFY). VARYING: the compiler's own output differs each time.
 SAME, DIFFERENT, VARYING = "same", "different", "varying"
-VERDICTS = (SAME, DIFFERENT, VARYING)
 
 # Units that are no offload arch.
 HOST, LINK = "host", "link"

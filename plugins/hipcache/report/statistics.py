@@ -38,43 +38,84 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from hipcache import features
 from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
-from hipcache.report.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome, is_check
+from hipcache.report.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, CompileOutcome, is_check
 from hipcache.store import StoreSize
-from hipcache.values import asdict, dataclass, field, replace
+from hipcache.values import asdict, dataclass, replace
 
 # Of the form of `as_json`: another one where a field goes or means something else, not where one comes.
 VERSION = 2
 _MARKS = {True: "+", False: "-", None: "."}
 _COUNTED = {"+": "hits", "-": "misses"}
-# Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
-# what a remote was asked; of precompiled headers, with what became of them and how many; of actions that executors
-# have run.
-VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", "preambles", "executed"
-# Of entries that were removed: how many, and their bytes on disk.
-EVICTED = "evicted"
-OF_EVICTIONS = ("entries", "bytes")
+# First fields of lines that tell of no compile, each the name of a `CounterGroup`.
+VERIFIED, LOCKED, PREAMBLES, EVICTED = "verified", "locked", "preambles", "evicted"
 # Fields behind the units of a line, in their form, so that older versions pass over them: the microseconds that it
 # took, the mark of a configure check, which counts nowhere else, and that of a direct hit. `native/statistics.c` writes
 # the first.
 _TOOK, _CHECK, _DIRECT, _NO_MARKS = "took ", "configure check", "direct", "..."
-# Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
-REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
-# The same of one unit, whose name stands before each: results that were asked for it, faults, bytes of what these
-# results name, time of the fetches.
-OF_REMOTE_UNITS = ("hits", "misses", "errors", "bytes", "milliseconds")
-# Of executors: actions that workers have run, that were taken back before one did, whose outputs were compared with
-# those of this machine, and that failed there, so that they were run here; time until results were there.
-# Faults have their kind behind _FAULT: an action that failed there and not here is one of them.
-OF_EXECUTIONS = ("done", "taken back", "checked", "failed", "milliseconds")
-_FAULT = f"{EXECUTED} fault "
-# Passes that used one; precompiled headers that were made, compared with plain passes, and found to differ.
-OF_PREAMBLES = ("used", "made", "checked", "different")
-# With the reason: passes that went without one.
-_WITHOUT = f"{PREAMBLES} without "
+
+
+class CounterGroup(NamedTuple):
+    """Counters of one owner; a new counter is declared here or at the door of its feature (`features`), and nowhere
+    else.
+
+    name      first field of their lines in the log; "NAME COUNTER" is a counter's key in the totals
+    field     of `stats --json`: an object of the counters, or a number if `counters` is empty
+    counters  their names, in the order of that object
+    text      the line of `hipcache stats`, shown if a counter is not zero: as of `cli.screen.sentence`
+    meaning   of the field, in docs/statistics.md
+    open      a field of counters that are named as they are counted: "NAME PREFIX..." is the key in the totals
+    prefix    of such a name; not in the field
+    each      for units that are named as they are counted: the counters of each, "NAME UNIT COUNTER" in the totals
+    """
+
+    name: str
+    field: str
+    counters: tuple[str, ...]
+    text: str
+    meaning: str
+    open: str = ""
+    prefix: str = ""
+    each: tuple[str, ...] = ()
+
+    def values(self, counts: Mapping[str, int]) -> dict[str, Any]:
+        """The fields of `stats --json`."""
+        named = {name: counts.get(f"{self.name} {name}", 0) for name in self.counters}
+        found: dict[str, Any] = {self.field: named if self.counters else counts.get(self.name, 0)}
+        start = f"{self.name} {self.prefix}"
+        rest = {key.removeprefix(start): count for key, count in counts.items() if key.startswith(start)}
+        if self.each:
+            units = sorted({unit for unit in (name.rpartition(" ")[0] for name in rest) if unit})
+            found[self.open] = {unit: {name: rest.get(f"{unit} {name}", 0) for name in self.each} for unit in units}
+        elif self.open:
+            found[self.open] = rest
+        return found
+
+    def named(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The counts by their names in `text`."""
+        mine = {name: fields[name] for name in (self.field, self.open) if name}
+        return mine | (mine[self.field] if self.counters else {})
+
+
+@cache
+def groups() -> tuple[CounterGroup, ...]:
+    locked = CounterGroup(
+        LOCKED, "lock_timeouts", (), "lock timeouts  {lock_timeouts}", "locks that stayed busy too long"
+    )
+    evicted = CounterGroup(
+        EVICTED,
+        "evicted",
+        ("entries", "bytes"),
+        "evicted  {entries:entry} ({bytes:size})",
+        "entries that the size limit or `hipcache gc` removed, and their `bytes`",
+    )
+    return (locked, *(CounterGroup(**fields) for fields in features.added("COUNTERS")), evicted)
 
 
 @dataclass(frozen=True)
@@ -88,11 +129,8 @@ class Tally:
 @dataclass(frozen=True)
 class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `direct`: hits that were direct ones; `not_kept`:
-    compiles not stored, by reason; `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by
-    REMOTE_COUNTS; `remote_units`: by unit and OF_REMOTE_UNITS; `without_preamble`: passes, by reason;
-    `executions`: by OF_EXECUTIONS; `execution_faults`: by kind; `average_seconds`: wall time of a compile, of as many
-    as `timed` says, and `checks`: configure checks, which count nowhere else, all by outcome; `evicted`: by
-    OF_EVICTIONS."""
+    compiles not stored, by reason; `counted`: the fields of all `groups`; `average_seconds`: wall time of a compile,
+    of as many as `timed` says, and `checks`: configure checks, which count nowhere else, all by outcome."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -101,20 +139,12 @@ class Statistics:
     passed_through: Mapping[str, int]
     seconds_saved: float
     since: float | None
-    verified: Mapping[str, int]
     not_kept: Mapping[str, int]
-    lock_timeouts: int = 0
-    direct: int = 0
-    remote: Mapping[str, int] = field(default_factory=dict)
-    remote_units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    preambles: Mapping[str, int] = field(default_factory=dict)
-    without_preamble: Mapping[str, int] = field(default_factory=dict)
-    executions: Mapping[str, int] = field(default_factory=dict)
-    execution_faults: Mapping[str, int] = field(default_factory=dict)
-    average_seconds: Mapping[str, float] = field(default_factory=dict)
-    timed: Mapping[str, int] = field(default_factory=dict)
-    checks: Mapping[str, int] = field(default_factory=dict)
-    evicted: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, Any]
+    direct: int
+    average_seconds: Mapping[str, float]
+    timed: Mapping[str, int]
+    checks: Mapping[str, int]
 
     @property
     def cacheable(self) -> int:
@@ -139,18 +169,10 @@ class Statistics:
             "seconds_saved": round(self.seconds_saved, 3),
             "passed_through": dict(self.passed_through),
             "not_kept": dict(self.not_kept),
-            "verified": dict(self.verified),
-            "lock_timeouts": self.lock_timeouts,
-            "remote": dict(self.remote),
-            "remote_units": {name: dict(counts) for name, counts in self.remote_units.items()},
-            "preambles": dict(self.preambles),
-            "without_preamble": dict(self.without_preamble),
-            "executions": dict(self.executions),
-            "execution_faults": dict(self.execution_faults),
+            **self.counted,
             "average_seconds": {end: round(seconds, 6) for end, seconds in self.average_seconds.items()},
             "timed": dict(self.timed),
             "checks": dict(self.checks),
-            "evicted": dict(self.evicted),
             "since": self.since,
         }
 
@@ -174,13 +196,11 @@ def counters(text: str) -> Counter[str]:
     """The counters that one line of the log adds to. Raises ValueError if it does not follow the grammar
     (`statistics`)."""
     outcome, reason, milliseconds, *units = text.split("\t")
-    if outcome in (VERIFIED, PREAMBLES):
-        return Counter({f"{outcome} {reason}": int(milliseconds) or 1})
-    if outcome == LOCKED:
-        return Counter({LOCKED: 1})
-    if outcome in (REMOTE, EXECUTED, EVICTED):
+    if outcome not in OUTCOMES:
+        if reason:
+            return Counter({f"{outcome} {reason}": int(milliseconds) or 1})
         told = (unit.rpartition(" ") for unit in units)
-        return Counter({f"{outcome} {name}": int(number) for name, _, number in told})
+        return Counter({f"{outcome} {name}": int(number) for name, _, number in told} or {outcome: 1})
     if f"{_CHECK} {_NO_MARKS}" in units:
         return Counter({f"check {outcome}": 1})
     counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
@@ -217,28 +237,12 @@ def of_counters(counts: Counter[str], since: float | None) -> Statistics:
         seconds_saved=counts["milliseconds"] / 1000,
         since=since,
         not_kept={key[9:]: count for key, count in counts.items() if key.startswith("not kept ")},
-        verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
-        lock_timeouts=counts[LOCKED],
+        counted={name: value for group in groups() for name, value in group.values(counts).items()},
         direct=counts[_DIRECT],
-        remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
-        remote_units={
-            unit: {name: counts[f"{REMOTE} {unit} {name}"] for name in OF_REMOTE_UNITS}
-            for unit in _remote_units(counts)
-        },
-        preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
-        without_preamble={key[len(_WITHOUT) :]: count for key, count in counts.items() if key.startswith(_WITHOUT)},
-        executions={name: counts[f"{EXECUTED} {name}"] for name in OF_EXECUTIONS},
         average_seconds={end: counts[f"microseconds {end}"] / number / 1e6 for end, number in timed.items()},
         timed=timed,
         checks={outcome: counts[f"check {outcome}"] for outcome in OUTCOMES if counts[f"check {outcome}"]},
-        evicted={name: counts[f"{EVICTED} {name}"] for name in OF_EVICTIONS},
-        execution_faults={key[len(_FAULT) :]: count for key, count in counts.items() if key.startswith(_FAULT)},
     )
-
-
-def _remote_units(counts: Mapping[str, int]) -> list[str]:
-    words = (key.split(" ") for key in counts if key.startswith(f"{REMOTE} "))
-    return sorted({one[1] for one in words if len(one) == 3})
 
 
 def log_line(text: bytes) -> bytes:
@@ -286,7 +290,7 @@ def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> boo
 
 
 def record_verified(root: Path, verdict: str) -> bool:
-    """Count one comparison. `verdict`: of VERDICTS."""
+    """Count one comparison. `verdict`: a counter of VERIFIED."""
     return _append(Confined(root), _line([VERIFIED, verdict, "0"]))
 
 
@@ -295,25 +299,10 @@ def record_locked(root: Path, umask: int | None = None) -> bool:
     return _append(Confined(root, umask), _line([LOCKED, "", "0"]))
 
 
-def record_remote(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
-    """Count what was asked of a remote: numbers by name, of REMOTE_COUNTS; for a unit, with its name before one of
-    OF_REMOTE_UNITS."""
-    return _record(root, REMOTE, counts, umask)
-
-
-def record_executions(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
-    """Count what was asked of an executor: numbers by name, of OF_EXECUTIONS; a fault by its kind ("fault KIND")."""
-    return _record(root, EXECUTED, counts, umask)
-
-
-def record_evictions(root: Path, umask: int | None, entries: int, size: int) -> bool:
-    """Count entries that were removed, and their bytes on disk."""
-    return _record(root, EVICTED, {"entries": entries, "bytes": size}, umask)
-
-
-def _record(root: Path, of: str, counts: Mapping[str, int], umask: int | None) -> bool:
+def count(root: Path, group: str, counts: Mapping[str, int], umask: int | None = None) -> bool:
+    """Add to counters of the group with that name."""
     told = [f"{name} {number}" for name, number in counts.items() if number]
-    return not told or _append(Confined(root, umask), _line([of, "", "0", *told]))
+    return not told or _append(Confined(root, umask), _line([group, "", "0", *told]))
 
 
 def _append(store: Confined, content: bytes) -> bool:

@@ -22,7 +22,6 @@ from pathlib import Path
 from hipcache.disk.confined import Confined
 from hipcache.report import statistics
 from hipcache.report.outcome import HIT, MISS, PARTIAL
-from hipcache.report.statistics import OF_EVICTIONS
 from hipcache.store import StoreSize
 from hipcache.values import dataclass
 
@@ -57,11 +56,9 @@ class Point:
 
 def _point(root: Path, size: StoreSize, now: float) -> Point:
     numbers = statistics.read(root)
-    ends, gone = numbers.compiles, numbers.evicted
-    entries, taken = (gone.get(name, 0) for name in OF_EVICTIONS)
-    return Point(
-        int(now), size.bytes, size.entries, size.max_bytes, ends[HIT], ends[PARTIAL], ends[MISS], entries, taken
-    )
+    ends, gone = numbers.compiles, numbers.counted[statistics.EVICTED]
+    hits = (ends[HIT], ends[PARTIAL], ends[MISS])
+    return Point(int(now), size.bytes, size.entries, size.max_bytes, *hits, gone["entries"], gone["bytes"])
 
 
 def record(root: Path, umask: int | None, size: StoreSize, clock: Callable[[], float]) -> bool:

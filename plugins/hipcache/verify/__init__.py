@@ -10,3 +10,13 @@ from __future__ import annotations
 
 HIT_CHECK = "hipcache.verify.hit_check"
 VERBS = {"verify": "hipcache.verify.verb"}
+# As of `report.statistics.CounterGroup`.
+COUNTERS = {
+    "name": "verified",
+    "field": "verified",
+    "counters": ("same", "different", "varying"),
+    "text": "hits compared with a fresh compile  {same} same, {different:red different}"
+    "{varying:?, {varying} not reproducible by the compiler itself}",
+    "meaning": "hits that were recompiled (`HIPCACHE_VERIFY`): `same`, `different`, `varying` (the compiler itself is "
+    "not reproducible)",
+}

@@ -90,10 +90,10 @@ def _check(store: LocalStore, options: argparse.Namespace, console: Console) -> 
 
 
 def _show(checked: Checked, store: LocalStore, console: Console) -> None:
-    for one in checked.damaged:
-        print(f"{one.kind} '{one.name}': {one.why}{'; removed' if one.removed else ''}", file=console.out)
+    for entry in checked.damaged:
+        print(f"{entry.kind} '{entry.name}': {entry.why}{'; removed' if entry.removed else ''}", file=console.out)
     total = f"{plural(checked.blobs, 'blob')} and {plural(checked.records, 'record')} checked"
-    removed = sum(one.removed for one in checked.damaged)
+    removed = sum(entry.removed for entry in checked.damaged)
     left = len(checked.damaged) - removed
     words = [total, f"{removed} removed" if removed else "", f"{plural(left, 'damaged entry')} kept" if left else ""]
     print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=console.out)
@@ -108,7 +108,7 @@ def _show(checked: Checked, store: LocalStore, console: Console) -> None:
 
 
 def _as_json(checked: Checked) -> dict[str, object]:
-    damaged = [one._asdict() for one in checked.damaged]
+    damaged = [entry._asdict() for entry in checked.damaged]
     return {"blobs": checked.blobs, "records": checked.records, "damaged": damaged, "evicted": checked.evicted}
 
 
@@ -138,20 +138,20 @@ def _compile(settings: Config, options: argparse.Namespace, console: Console) ->
             done += [ended[number] for number in sorted(ended)]
             progress.at(len(done))
     kept = {
-        one.output: str(path)
-        for one in done
-        if one.difference and not settings.readonly
-        if (path := comparison.keep(settings.dir, one.difference, engine.clock()))
+        compared.output: str(path)
+        for compared in done
+        if compared.difference and not settings.readonly
+        if (path := comparison.keep(settings.dir, compared.difference, engine.clock()))
     }
     if options.json:
         print(json.dumps(_compared_json(done, kept), indent=2), file=console.out)
     else:
         _show_compared(done, kept, console)
-    return DAMAGED if any(one.end == DIFFERENT for one in done) else 0
+    return DAMAGED if any(compared.end == DIFFERENT for compared in done) else 0
 
 
 def _compared(done: list[Compared]) -> int:
-    return sum(one.end not in (NOT_STORED, NOT_COMPARED) for one in done)
+    return sum(compared.end not in (NOT_STORED, NOT_COMPARED) for compared in done)
 
 
 def _show_compared(done: list[Compared], kept: dict[str, str], console: Console) -> None:
@@ -168,11 +168,13 @@ def _show_compared(done: list[Compared], kept: dict[str, str], console: Console)
 
 
 def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, object]:
-    counts = Counter(one.end for one in done)
+    counts = Counter(compared.end for compared in done)
     return {
         "compiles": {end.replace(" ", "_"): counts[end] for end in ENDS},
         "different": [
-            {**one.difference.as_json(), "report": kept.get(one.output)} for one in done if one.difference is not None
+            {**compared.difference.as_json(), "report": kept.get(compared.output)}
+            for compared in done
+            if compared.difference is not None
         ],
     }
 
@@ -252,7 +254,7 @@ def check(store: LocalStore, progress: Callable[[int], object] = lambda number: 
                 kind = "other" if place.why else _NOUNS[tree]
                 checked.damaged.append(Damage(kind, place.name, fault.why, removed))
                 bad.add(place.digest)
-    if not store.read_only and (checked.evicted or any(one.removed for one in checked.damaged)):
+    if not store.read_only and (checked.evicted or any(entry.removed for entry in checked.damaged)):
         store.collect()  # which counts what is left
     return checked
 

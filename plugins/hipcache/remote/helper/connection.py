@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 
 from hipcache.remote import address, backend
 from hipcache.remote.address import Address
@@ -52,10 +53,5 @@ def begin(remotes: Sequence[str]) -> Begun:
 def connect(found: Address) -> Backend:
     """Raises RemoteError."""
     shown = backend.read_credentials(found)
-    if found.scheme in ("grpc", "grpcs", "unix"):
-        from hipcache.remote import reapi
-
-        return reapi.connect(found, shown)
-    from hipcache.remote import objects
-
-    return objects.connect(found, shown)
+    connected: Backend = import_module(address.LIBRARIES[found.scheme].module).connect(found, shown)
+    return connected

@@ -246,7 +246,7 @@ class Fetches:
         return tally
 
     def _count(self, counts: Mapping[str, int]) -> None:
-        statistics.record_remote(self.config.dir, counts, self.config.umask)
+        statistics.count(self.config.dir, "remote", counts, self.config.umask)
 
 
 def _beside(work: Callable[[], TransferCounts]) -> Future[TransferCounts]:
@@ -318,12 +318,12 @@ class Prefetch:
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
         found = Found(commands=len(those))
-        named = {self.adoption.key(one.argv, one.cwd): one for one in those}
-        left = {key: one for key, one in named.items() if not self._is_here(key, one)}
+        named = {self.adoption.key(invocation.argv, invocation.cwd): invocation for invocation in those}
+        left = {key: record for key, record in named.items() if not self._is_here(key, record)}
         found.local = len(those) - len(left)
         began = self.clock()
         for parts in (False, True):
-            self._fetch([key for key, one in left.items() if one.parts is parts], found, parts)
+            self._fetch([key for key, record in left.items() if record.parts is parts], found, parts)
         whole: dict[str, Invocation] = {}
         for portion in _portions(list(left), _TOGETHER):
             whole |= self._adopt(portion, left)
@@ -354,12 +354,12 @@ class Prefetch:
     def _manifest(self, key: str) -> Manifest:
         return invocation.unpack(self._held.record(key))
 
-    def _fitting(self, key: str, one: Listed) -> Invocation | None:
-        return self.adoption.fitting(self._manifest(key), one.argv)
+    def _fitting(self, key: str, listed: Listed) -> Invocation | None:
+        return self.adoption.fitting(self._manifest(key), listed.argv)
 
-    def _is_here(self, key: str, one: Listed) -> bool:
-        known = self._fitting(key, one)
-        return known is not None and self.adoption.is_here(known, one.cwd)
+    def _is_here(self, key: str, listed: Listed) -> bool:
+        known = self._fitting(key, listed)
+        return known is not None and self.adoption.is_here(known, listed.cwd)
 
     def _adopt(self, keys: Sequence[str], those: Mapping[str, Listed]) -> dict[str, Invocation]:
         """Those whose direct records are in the store now; they are put there together."""

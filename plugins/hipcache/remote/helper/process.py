@@ -345,12 +345,12 @@ class Uploads:
             tally = line.remote.open().upload(items, lambda size: None)
         except Exception as error:
             if not line.told:
-                statistics.record_remote(self.config.dir, {"errors": 1}, self.config.umask)
+                statistics.count(self.config.dir, "remote", {"errors": 1}, self.config.umask)
             line.told = True
             return line.remote.failed_upload(error)
         line.told = False
         counts = {"uploads": tally.uploads, "sent": tally.sent, "errors": tally.errors}
-        statistics.record_remote(self.config.dir, counts, self.config.umask)
+        statistics.count(self.config.dir, "remote", counts, self.config.umask)
         return ""
 
     def _remove_what_all_have(self) -> None:

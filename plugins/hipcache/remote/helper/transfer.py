@@ -87,8 +87,8 @@ class Backlog:
                 self.store.put_actions({key: records[key] for key in records if self.store.get_action(key) is None})
             with self._lock:
                 # What has come meanwhile is still to be written.
-                self._records = {key: one for key, one in self._records.items() if records.get(key) is not one}
-                self._contents = {name: one for name, one in self._contents.items() if name not in contents}
+                self._records = {key: record for key, record in self._records.items() if records.get(key) is not record}
+                self._contents = {name: content for name, content in self._contents.items() if name not in contents}
 
     def _run(self) -> None:
         try:
@@ -118,20 +118,20 @@ class Arrivals:
 
     def keep(self, those: Sequence[Envelope]) -> list[str]:
         """The keys of the records that are in the store now and say something new."""
-        passes = {one.key: self._passes(one.record) for one in those if exchange.is_pass(one.record)}
-        others = {one.key: invocation.outputs(one.record) for one in those if one.key not in passes}
+        passes = {result.key: self._passes(result.record) for result in those if exchange.is_pass(result.record)}
+        others = {result.key: invocation.outputs(result.record) for result in those if result.key not in passes}
         self.useless += sum(named is None for named in others.values())
         later = self._later(those) if self.behind else {}
         self._put(name for named in others.values() for name in named or () if name not in later)
         self._put(name for found in passes.values() for entry in found for name in exchange.needs(entry))
         records, manifests = dict[str, bytes](), dict[str, bytes]()
-        for one in those:
-            named = others.get(one.key)
+        for result in those:
+            named = others.get(result.key)
             if named is not None and self._are_there(name for name in named if name not in later):
-                kept = manifests if self.behind and invocation.is_manifest(one.record) else records
-                kept[one.key] = one.record
-            elif one.key in passes:
-                records |= self._merged(one.key, passes[one.key])
+                kept = manifests if self.behind and invocation.is_manifest(result.record) else records
+                kept[result.key] = result.record
+            elif result.key in passes:
+                records |= self._merged(result.key, passes[result.key])
         if self.behind:
             self.behind.keep(manifests, later)
         with suppress(StoreError):
@@ -147,7 +147,7 @@ class Arrivals:
 
     def _later(self, those: Sequence[Envelope]) -> dict[str, bytes]:
         """The direct records of manifests, which are put elsewhere for the compiles themselves."""
-        manifests = [invocation.unpack(one.record) for one in those if invocation.is_manifest(one.record)]
+        manifests = [invocation.unpack(result.record) for result in those if invocation.is_manifest(result.record)]
         names = {known.record for manifest in manifests for known in manifest.invocations}
         needed = {name for manifest in manifests for known in manifest.invocations for name in known.needs}
         return {name: self.contents[name] for name in names - needed if name in self.contents}
@@ -216,7 +216,7 @@ class Transfer:
         tally, tally_behind = TransferCounts(), TransferCounts()
         asked = self._results(keys, tally, progress)
         self._read_compilers(asked.values())
-        following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
+        following = dict.fromkeys(key for result in asked.values() for key in result.next if key not in asked)
         behind = [key for key in following if self.store.get_action(key) is None][:MOST_NEXT]
         with ThreadPoolExecutor(1, "behind") as beside:
             others = beside.submit(self._results, behind, tally_behind, progress)
@@ -235,7 +235,7 @@ class Transfer:
     def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> TransferCounts:
         """Invocation manifests without their contents, in one round trip. Raises RemoteError."""
         tally = TransferCounts()
-        found = {one.key: one.record for one in self._results(keys, tally, progress).values()}
+        found = {result.key: result.record for result in self._results(keys, tally, progress).values()}
         named = {key: record for key, record in found.items() if invocation.is_manifest(record)}
         with suppress(StoreError):
             self.store.put_actions(named)
@@ -262,7 +262,7 @@ class Transfer:
 
     def _read_compilers(self, those: Iterable[Envelope]) -> None:
         """Of the first manifest: a build has one compiler as a rule."""
-        manifests = (invocation.unpack(one.record) for one in those if invocation.is_manifest(one.record))
+        manifests = (invocation.unpack(result.record) for result in those if invocation.is_manifest(result.record))
         for known in next(manifests, Manifest()).invocations[:1]:
             self.compilers(known.tools)
 
@@ -289,9 +289,9 @@ class Transfer:
         with those that are known."""
         wanted: dict[Blob, str] = {}
         size = 0
-        for one in those:
-            for name in needed(one.record) if names is None else names:
-                blob = one.contents.get(name)
+        for result in those:
+            for name in needed(result.record) if names is None else names:
+                blob = result.contents.get(name)
                 if blob and name not in known and not self.store.has_blob(name) and blob not in wanted:
                     size += blob.size
                     if size <= MOST_AT_ONCE:
@@ -319,7 +319,7 @@ class Transfer:
             known = theirs.get(key)
             record = parcel.record(key, known or Envelope(key, b"", {}))
             if record is not None:
-                first = [one for one in behind if one != key and self.store.get_action(one) is not None]
+                first = [content for content in behind if content != key and self.store.get_action(content) is not None]
                 more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
                 named = {name: parcel.blobs[name] for name in needed(record)}
                 parcel.envelopes.append(Envelope(key, record, named, more if exchange.is_pass(record) else ()))
@@ -331,11 +331,11 @@ class Transfer:
             tally.sent += sum(blob.size for blob in batch if blob not in refused)
             progress(0)
         tally.errors = len(refused)
-        for one in parcel.envelopes:
-            if refused.intersection(one.contents.values()):
+        for sealed in parcel.envelopes:
+            if refused.intersection(sealed.contents.values()):
                 continue
-            raw = envelope.pack(one, self.seal)
-            self.backend.put_result(envelope.action_of(one.key, self.seal), raw)
+            raw = envelope.pack(sealed, self.seal)
+            self.backend.put_result(envelope.action_of(sealed.key, self.seal), raw)
             tally.sent += len(raw)
             tally.uploads += 1
             progress(0)
@@ -395,10 +395,10 @@ class _Parcel:
         return exchange.pack(both) if moved else None
 
     def _manifest(self, mine: Manifest, known: Manifest, theirs: Mapping[str, Blob]) -> bytes | None:
-        own = tuple(one for one in mine.invocations if all(map(self._take, one.contents)))
-        others = tuple(one for one in known.invocations if all(name in theirs for name in one.contents))
+        own = tuple(invoked for invoked in mine.invocations if all(map(self._take, invoked.contents)))
+        others = tuple(invoked for invoked in known.invocations if all(name in theirs for name in invoked.contents))
         both = invocation.merged(replace(mine, invocations=own), replace(known, invocations=others))
-        for name in (name for one in both.invocations for name in one.contents):
+        for name in (name for invoked in both.invocations for name in invoked.contents):
             self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
         return both.pack() if own else None
 

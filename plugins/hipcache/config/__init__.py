@@ -1,6 +1,6 @@
 """The values of the settings: where each came from, and errors that name the nearest valid one.
 
-A value comes from the environment, else from the last of the config files that has it (`settings_files`), else it is
+A value comes from the environment, else from the last of the config files that has it (`config/files`), else it is
 the default. An empty value counts as not set. All sources hold text, so one parser for each kind of value serves them.
 """
 
@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipcache import settings_files as files
+from hipcache.config import files
+from hipcache.config.files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
+from hipcache.config.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
 from hipcache.errors import ConfigError
 from hipcache.processes import builders, room
-from hipcache.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
-from hipcache.settings_files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipcache import shared
+from hipcache.config.settings import PREFIX, RETIRED, VARIABLES, Setting, nearest_hint
 from hipcache.errors import ConfigError
-from hipcache.settings import PREFIX, RETIRED, VARIABLES, Setting, nearest_hint
 from hipcache.shared import MOST_CONFIG
 from hipcache.values import dataclass
 
