@@ -165,6 +165,8 @@ class Ccache(Tool):
 
     def settings(self) -> dict[str, str]:
         base = {"CCACHE_BASEDIR": str(self.bases[0]), "CCACHE_NOHASHDIR": "1"} if self.bases else {}
+        # Without XDG_RUNTIME_DIR its table of inodes (5.9 MB of 4.14) would be in the store.
+        base["CCACHE_TEMPDIR"] = str(self.temporary / "ccache")
         return {"CCACHE_DIR": str(self.store), "CCACHE_CONFIGPATH": str(self._empty_config), **base}
 
     def version(self) -> str:

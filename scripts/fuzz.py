@@ -1,7 +1,7 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
     scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --objects | --labels]
-                    [--compiler CLANG] [--launcher WORD...] [--keep DIR]
+                    [--compiler CLANG] [--launcher WORD... | --quick] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
 `fuzz_link_flags`), and goes on in steps: each step edits something (a header, a flag, the archs, the
@@ -18,7 +18,9 @@ what differs; the same seed gives the same case again.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -82,6 +84,16 @@ KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
 }
 
 
+def _quick_launcher() -> Sequence[str]:
+    """For a third of the CPU time: processes begin as in the tests (`tests/hip.py`)."""
+    os.environ["LC_ALL"] = "C"  # that of forked engines
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    prelinked, launchers = (importlib.import_module(name) for name in ("prelinked", "launchers"))
+    prelinked.use(Path(sys.prefix) / "prelinked")
+    found: Sequence[str] = launchers.launcher_of_comparisons()
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="plain clang and hipcache side by side on random compiles and links")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
@@ -98,7 +110,9 @@ def main() -> int:
         ("labels", "sources with functions that are named like intrinsics"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
-    parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
+    start.add_argument("--quick", action="store_true", help="start clang and hipcache as `make test` does")
     parser.add_argument(
         "--compiler", default="", help="this one, not clang 15 and 19 (for a newer one); options may follow"
     )
@@ -107,11 +121,12 @@ def main() -> int:
     options = parser.parse_args()
     end, seed, failures = time.monotonic() + options.seconds, options.seed, 0
     tally: Counter[str] = Counter()
+    launcher = _quick_launcher() if options.quick else options.launcher
     while time.monotonic() < end if options.seconds else seed < options.seed + options.count:
         found = check(
             seed,
             real=options.real,
-            launcher=options.launcher,
+            launcher=launcher,
             programs=options.programs,
             kind=options.kind,
             instead=options.compiler,

@@ -213,7 +213,7 @@ class Program(Case):
     def _ended(self, words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("HIPCACHE_", "MAKE"))}
         environ |= {"LC_ALL": "C", "HIP_PLATFORM": "amd", "HIPCACHE_DIR": str(self.stores["a"]), **self.variables}
-        return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, timeout=600, check=False)
 
 
 def symbols_of(program: bytes, scratch: Path) -> dict[str, int]:

@@ -1,13 +1,13 @@
 """Plain clang and hipcache on the fuzzer's flags, ends and programs, and on real sources: what is identical.
 
-    scripts/identity.py --compiler CLANG [--sources DIRECTORY] [--count N] [--seconds S] [--out FILE]
+    scripts/identity.py --compiler CLANG [--sources DIRECTORY [--lines N]] [--count N] [--seconds S] [--out FILE]
     scripts/identity.py --page FILE...
 
 Each case is one compile of one source for two architectures, by plain clang and then twice by hipcache, with an empty
 store: identical (bytes, messages, status and other files), passed through with the reason, plain clang fails, or
 DIFFERENT. With --sources the cases are programs of a collection (HeCBench's `src`: NAME-hip/*.cu) that plain clang
-compiles, with HIP's own headers. It ends after N cases or S seconds. FILE is JSON: what is there already is not run
-again; --page makes one table of several.
+compiles, with HIP's own headers; with --lines only such as have at most N lines. It ends after N cases or S seconds.
+FILE is JSON: what is there already is not run again; --page makes one table of several.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ def flag_cases(root: Path, compiler: str) -> Iterator[tuple[str, Compile]]:
             yield " ".join(words), case
 
 
-def source_cases(root: Path, compiler: str, collection: Path) -> Iterator[tuple[str, Compile]]:
-    """The same for one source of each program in the collection."""
+def source_cases(root: Path, compiler: str, collection: Path, lines: int) -> Iterator[tuple[str, Compile]]:
+    """The same for the first source of each program in the collection, unless it has more lines."""
     for program in sorted(collection.glob("*-hip")):
         for source in sorted(program.glob("*.cu"))[:1]:
+            if source.read_bytes().count(b"\n") > lines:
+                continue
             case = _case(compiler, root)
             case.real, case.source = True, (("-x", "hip"), source.name)
             case.flags, case.shape = [["-std=c++17", "-I.", "-Icuda"]], []
@@ -124,6 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="a table of what is identical to plain clang's")
     parser.add_argument("--compiler", help="options may follow")
     parser.add_argument("--sources", type=Path, help="the collection's directory")
+    parser.add_argument("--lines", type=int, default=1_000_000, help="leave out sources that have more")
     parser.add_argument("--count", type=int, default=1000, help="end after so many cases")
     parser.add_argument("--seconds", type=float, default=86400, help="end after so long")
     parser.add_argument("--out", type=Path, help="where the results go")
@@ -138,18 +141,21 @@ def main() -> int:
     run: dict[str, Any] = {"compiler": version, "short": short, "date": str(date.today()), "results": {}}
     if options.out and options.out.exists():
         run = json.loads(options.out.read_text())
-    results = run["results"]
+    results, failing = run["results"], run.setdefault("failing", [])
     end = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory(prefix="hipcache-identity-") as name:
         place = Path(name), options.compiler
-        for title, case in source_cases(*place, options.sources) if options.sources else flag_cases(*place):
+        sources = options.sources and source_cases(*place, options.sources, options.lines)
+        for title, case in sources or flag_cases(*place):
             if len(results) >= options.count or time.monotonic() > end:
                 break
-            if title in results:
+            if title in results or title in failing:
                 continue
             what = result(case)
             print(title, what, sep=": ", flush=True)
-            if not (options.sources and what == _FAILS):
+            if options.sources and what == _FAILS:
+                failing.append(title)
+            else:
                 results[title] = what
             if options.out:
                 options.out.write_text(json.dumps(run, indent=0) + "\n")

@@ -69,14 +69,18 @@ make_room() {
 # Makes the mounts in a namespace that nobody else sees, and runs the command there: as the first process of a namespace
 # it waits for those that others leave behind.
 enter() {
-    local root=$1 beside=$2 file options
+    local root=$1 beside=$2 file part options
     shift 2
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
     for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt /etc/pip.conf; do
-        [ ! -e "$file" ] || cp --remove-destination "$(realpath "$file")" "$root$file"
+        [ -e "$file" ] || continue
+        part=$(mktemp "$root$file.XXXXXX") # another command may enter meanwhile
+        cp "$(realpath "$file")" "$part"
+        chmod 644 "$part"
+        mv "$part" "$root$file"
     done
     mkdir -p "$root$here" "$beside/upper" "$beside/work"
     # What was built here is for this system: the room begins without it. A device 0, 0 of overlayfs says so.

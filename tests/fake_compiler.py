@@ -36,15 +36,16 @@ def host_template(directory: Path) -> bytes:
 class Compiler:
     """A fake Runner; each job takes a second of `clock`.
 
-    `says`: text that a kind of job prints on standard error; `prints`: on standard output; `fails`: kinds of jobs that
-    fail (before they write anything, where they say nothing of their own); `before`: called with the kind when a job
-    begins; `ran`: kinds, as run.
+    `options`: what all passes have besides those of the `plan`; `says`: text that a kind of job prints on standard
+    error; `prints`: on standard output; `fails`: kinds of jobs that fail (before they write anything, where they say
+    nothing of their own); `before`: called with the kind when a job begins; `ran`: kinds, as run.
     """
 
     directory: Path
     template: bytes
     clock: HandClock
     plan: str = "clang15-three-archs"
+    options: str = ""
     says: dict[str, str] = field(default_factory=dict)
     prints: dict[str, str] = field(default_factory=dict)
     fails: set[str] = field(default_factory=set)
@@ -82,7 +83,10 @@ class Compiler:
             return Completed(1, b"", b"error: it fails\n")
         if kind == "plan":
             text = recordings.text(self.plan).replace("/usr/lib/llvm-15/bin", str(self.tools))
+            text = text.replace('"-cc1"', f'"-cc1"{self.options}')
             return Completed(0, b"", text.encode())
+        if kind == "question":
+            return Completed(0, b"", b"")
         if kind == "text":
             defined = [word[2:].partition("=") for word in argv if word.startswith("-D__")]
             text, _ = _read(cwd, argv[list(argv).index("-x") + 2])
@@ -163,11 +167,14 @@ _WORK: dict[str, Callable[[Compiler, list[str], Path], None]] = {
 
 
 def _kind(argv: Sequence[str]) -> str:
-    """plan, text, front ARCH (to bitcode), whole ARCH (in one step), back ARCH, link, bundle, host."""
+    """plan, text, question (-Eonly), front ARCH (to bitcode), whole ARCH (in one step), back ARCH, link, bundle,
+    host."""
     if "-###" in argv:
         return "plan"
     if argv[1] != "-cc1":
         return "bundle" if "bundler" in argv[0] else "link"
+    if "-Eonly" in argv:
+        return "question"
     if "-E" in argv:
         return "text"
     if "-fcuda-is-device" not in argv:

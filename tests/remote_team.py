@@ -58,7 +58,7 @@ def helpers(place: Path) -> list[Path]:
     found = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
-            words = (process / "cmdline").read_bytes().split(b"\0")
-            if b"--storage-helper" in words and words[-2].startswith(os.fsencode(place.parent)):
+            words = (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if b"--storage-helper" in words and words[-1].startswith(os.fsencode(place.parent)):
                 found.append(process)
     return found

@@ -28,6 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     as_program = argv is None
     if as_program:
         _restore_locale()
+        _show_command()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
     argv = sys.argv[1:] if argv is None else argv
@@ -92,6 +93,23 @@ def _restore_locale() -> None:
         given = [entry[9:] for entry in file.read().split(b"\0") if entry[:9] == b"LC_CTYPE="]
         os.environb.pop(b"LC_CTYPE")
         os.environb.update((b"LC_CTYPE", value) for value in given[:1])
+
+
+def _show_command() -> None:
+    """Have `ps` show this command without the words before it, which start Python, and `top` its name: the kernel
+    reads them in this process's own memory (proc(5): arg_start, arg_end)."""
+    before = len(sys.orig_argv) - len(sys.argv)
+    if before <= 0 or sys.orig_argv[before:] != sys.argv:
+        return
+    with suppress(ImportError, LookupError, OSError, ValueError):
+        import ctypes
+
+        with open("/proc/self/stat", "rb") as file:
+            start, end = (int(field) for field in file.read().rpartition(b")")[2].split()[45:47])
+        words = ctypes.string_at(start, end - start).split(b"\0", before)
+        ctypes.memmove(start, words[before].ljust(end - start, b"\0"), end - start)
+        with open("/proc/self/comm", "wb") as file:
+            file.write(os.fsencode(os.path.basename(sys.argv[0])))
 
 
 def _end_by_interrupt() -> None:

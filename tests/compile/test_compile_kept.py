@@ -137,3 +137,22 @@ def test_a_store_that_goes_while_it_compiles_costs_only_speed(warm: World) -> No
     warm.compiler.before = remove
     warm.compile()
     assert b"int y;" in warm.object
+
+
+def test_of_a_macro_that_nobody_uses_the_preprocessor_is_asked_once(world: World) -> None:
+    ran = []
+    for commit in (1, 2, 3):
+        world.compiler.options = f' "-D" "COMMIT={commit}"'
+        outcome = world.compile().outcome.outcome
+        ran.append(world.ran())
+    assert outcome == "hit"
+    assert ran[1:] == [{"question"}, set()]
+
+
+def test_where_all_passes_see_the_same_lines_one_is_asked(tmp_path: Path, template: bytes) -> None:
+    world = World(tmp_path, template, slots=1)
+    world.write("k.hip", "kernel __LINE__\n")
+    world.compile()
+    world.write("k.hip", "// a line\nkernel __LINE__\n")
+    assert world.compile().outcome.outcome != "hit"
+    assert world.compiler.ran.count("text") == 1

@@ -128,6 +128,20 @@ def test_two_builds_of_one_checkout_are_told_of_no_base_directory(tmp_path: Path
         assert "BASEDIR" not in shown(tmp_path, records, *words)
 
 
+def test_two_builds_of_one_checkout_whose_objects_name_them_are_told_which_option_helps(tmp_path: Path) -> None:
+    def named(number: int) -> Record:
+        one = built("/a", 1.0 + number, "miss", build=f"build{number}")
+        inputs = (("option", f"-fdebug-compilation-dir={one.directory}"),)
+        return replace(one, units=tuple(replace(unit, inputs=inputs) for unit in one.units))
+
+    records = [named(number) for number in range(2)]
+    for words in (["--build"], ["/a/build1/k.o"]):
+        last = shown(tmp_path, records, *words).splitlines()[-1]
+        assert last.startswith("  note: '/a/build1' and '/a/build0' run the same commands, but -g puts that name"), (
+            words
+        )
+
+
 def test_one_compile_in_json_has_why_each_unit_missed(tmp_path: Path) -> None:
     document = json.loads(shown(tmp_path, [record("miss", unit("gfx906", "file 'x.h' changed"))], "/b/k.o", "--json"))
     assert (document["object"], document["command"]) == ("/b/k.o", ["clang++", "-c", "k.hip"])

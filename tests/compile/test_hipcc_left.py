@@ -95,8 +95,12 @@ def test_hipcc_for_nvidia_is_left_alone(lab: Lab) -> None:
     nvcc = script(lab.root / "bin-nvcc", 'while [ "$1" ]; do [ "$1" = -o ] && echo nvidia >"$2"; shift; done\n')
     (lab.root / "cuda" / "bin").mkdir(parents=True)
     nvcc.rename(lab.root / "cuda" / "bin" / "nvcc")
-    for platform in ({"HIP_PLATFORM": "nvidia"}, {"HIP_PLATFORM": "nvcc"}):
-        pass_wrapper(lab, words(), env={**platform, "CUDA_PATH": str(lab.root / "cuda")})
+    cuda = {"CUDA_PATH": str(lab.root / "cuda")}
+    for platform in ("nvidia", "nvcc"):
+        pass_wrapper(lab, words(), "nvidia", env={"HIP_PLATFORM": platform, **cuda})
+    (lab.root / "nvcc").symlink_to("/bin/true")
+    by_itself = script(lab.root / "hipcc", 'exec ./nvcc "$@"\n')
+    pass_wrapper(lab, words(hipcc=str(by_itself)), "nvidia")
 
 
 def test_a_response_file_is_left_to_hipcc(lab: Lab) -> None:

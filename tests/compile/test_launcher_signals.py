@@ -54,7 +54,7 @@ def has_driver_with_job(session: int) -> bool:
             words[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     passes = [parents[pid] for pid in parents if b"-cc1" in words[pid]]
-    return any(parent in words and b"python" not in words[parent][0] for parent in passes)
+    return any(parent in words and not words[parent][0].endswith(b"hipcache-engine") for parent in passes)
 
 
 def leftovers(lab: Lab) -> list[str]:

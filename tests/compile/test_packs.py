@@ -111,6 +111,14 @@ def test_a_pack_does_not_repeat_what_is_in_its_base(store: LocalStore) -> None:
     assert again(store).get_blob(digest) is None
 
 
+def test_a_long_record_is_compressed_beside_the_other_records(store: LocalStore) -> None:
+    store.put_action(KEYS[0], bytes(300_000))
+    digests = packed(store)
+    (table,) = store.tables()
+    code = {name for name, place in table.entries.items() if place.frame.number == packs.CODE}
+    assert code == {f"blobs/{digest}" for digest in digests}
+
+
 def test_packs_that_were_exchanged_and_need_themselves_are_as_absent(store: LocalStore) -> None:
     first, second, _, digest = based(store)
     base, needing = first.read_bytes(), second.read_bytes()

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,23 @@ class Machine:
         return counts
 
 
+def compile_as_cxx(machine: Machine) -> None:
+    """Give it a project of the other kind: its C++ is HIP, as by hip::device or CXX=hipcc."""
+    lists = """\
+cmake_minimum_required(VERSION 3.21)
+project(simple LANGUAGES CXX)
+add_library(kernels STATIC one.cpp)
+target_compile_options(kernels PRIVATE -x hip --offload-arch=gfx906 -nogpulib -nogpuinc)
+"""
+    source = (machine.workspace / "one.hip").read_text()
+    write_files(machine.workspace, {"CMakeLists.txt": lists, "one.cpp": source})
+    machine.environ |= {"CXX": COMPILER, "CMAKE_TOOLCHAIN_FILE": ""}
+
+
+#: What makes the project of a machine one of that kind.
+KINDS: dict[str, Callable[[Machine], None]] = {"hip": lambda _: None, "cxx": compile_as_cxx}
+
+
 class Runner(Machine):
     """GitHub's, as far as its manual tells of files and variables."""
 
@@ -118,7 +136,8 @@ def _workflow() -> dict[str, Any]:
     return document["jobs"]["build"]  # type: ignore[no-any-return]
 
 
-def test_a_second_job_on_github_is_served_by_the_first_ones_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_job_on_github_is_served_by_the_first_ones_store(tmp_path: Path, kind: str) -> None:
     steps = _workflow()["steps"]
     uses = [step["uses"] for step in steps if "uses" in step]
     assert uses == ["actions/checkout@v4", "OWNER/hipcache@main", "OWNER/hipcache/.github/actions/finish@main"]
@@ -126,6 +145,7 @@ def test_a_second_job_on_github_is_served_by_the_first_ones_store(tmp_path: Path
     rates = []
     for number in (1, 2):
         runner = Runner(tmp_path / str(number))
+        KINDS[kind](runner)
         if number == 2:
             # As the cache hands it on: other inodes, the same times.
             shutil.copytree(tmp_path / "1/temp/hipcache-store", tmp_path / "2/temp/hipcache-store")
@@ -138,22 +158,6 @@ def test_a_second_job_on_github_is_served_by_the_first_ones_store(tmp_path: Path
         rates.append(re.findall(r"^\| hit rate \| ([\d.]+) % \|$", runner.summary.read_text(), re.MULTILINE))
     assert rates[0] != ["100.0"]
     assert rates[1] == ["100.0"], runner.summary.read_text()
-
-
-def test_the_action_caches_a_project_that_compiles_hip_as_cxx(tmp_path: Path) -> None:
-    runner = Runner(tmp_path)
-    flags = "-x hip --offload-arch=gfx906 -nogpulib -nogpuinc"
-    listed = f"""cmake_minimum_required(VERSION 3.21)
-project(plain LANGUAGES CXX)
-add_library(kernels OBJECT one.cpp)
-target_compile_options(kernels PRIVATE {flags})
-"""
-    source = "__attribute__((device)) int twice(int n) { return 2 * n; }\n"
-    write_files(runner.workspace, {"CMakeLists.txt": listed, "one.cpp": source})
-    runner.action(START)
-    compiler = f"-DCMAKE_CXX_COMPILER={COMPILER} -DCMAKE_TOOLCHAIN_FILE="
-    runner.step(f"cmake -S . -B build {compiler} && cmake --build build")
-    assert runner.compiles()["miss"] == 1
     assert "::warning::" not in runner.finish()
 
 
@@ -208,11 +212,13 @@ def test_restore_and_save_speak_of_the_same_cache() -> None:
     assert restored["key"] != restored["restore-keys"]
 
 
-def test_a_second_job_on_gitlab_is_served_by_the_first_ones_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_job_on_gitlab_is_served_by_the_first_ones_store(tmp_path: Path, kind: str) -> None:
     job = yaml.safe_load(blocks("GitLab", "yaml")[0])["build"]
     stores = []
     for number in (1, 2):
         machine = Machine(tmp_path / str(number))
+        KINDS[kind](machine)
         for name, value in job["variables"].items():
             machine.environ[name] = value.replace("$CI_PROJECT_DIR", str(machine.workspace))
         stores.append(Path(machine.environ["HIPCACHE_DIR"]))
@@ -226,7 +232,8 @@ def test_a_second_job_on_gitlab_is_served_by_the_first_ones_store(tmp_path: Path
     assert machine.compiles()["miss"] == before["miss"]
 
 
-def test_a_second_docker_build_is_served_by_the_first_ones_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_docker_build_is_served_by_the_first_ones_store(tmp_path: Path, kind: str) -> None:
     text = blocks("Docker", "dockerfile")[0].replace("\\\n", "")
     (variables,) = re.findall(r"^ENV (.*)$", text, re.MULTILINE)
     ((mount, script),) = re.findall(r"^RUN --mount=(\S+) +(.*)$", text, re.MULTILINE)
@@ -234,6 +241,7 @@ def test_a_second_docker_build_is_served_by_the_first_ones_store(tmp_path: Path)
     assert f"target={environ['HIPCACHE_DIR']}," in mount
     environ["HIPCACHE_DIR"] = str(tmp_path / "store")
     machine = Machine(tmp_path)
+    KINDS[kind](machine)
     machine.run(script, **environ)
     first = machine.compiles(**environ)
     shutil.rmtree(machine.workspace / "build")  # a layer that is built anew, at the same place
@@ -248,20 +256,8 @@ def test_a_second_docker_build_is_served_by_the_first_ones_store(tmp_path: Path)
 def test_the_lines_of_a_project_send_its_compiles_through_hipcache(tmp_path: Path, project: str) -> None:
     (script,) = blocks(project, "sh")
     machine = Machine(tmp_path)
-    if project == "TheRock":  # HIP as C++
-        write_files(
-            machine.workspace,
-            {
-                "CMakeLists.txt": """\
-cmake_minimum_required(VERSION 3.21)
-project(simple LANGUAGES CXX)
-add_library(kernels STATIC one.cpp)
-target_compile_options(kernels PRIVATE -x hip --offload-arch=gfx906 -nogpulib -nogpuinc)
-""",
-                "one.cpp": (machine.workspace / "one.hip").read_text(),
-            },
-        )
-        machine.environ |= {"CXX": "/usr/bin/clang++-15", "CMAKE_TOOLCHAIN_FILE": ""}
+    if project == "TheRock":
+        compile_as_cxx(machine)
     if project == "PyTorch":  # the language HIP; and hipcc of 7.13 and newer, in short
         machine.run(f"{script}\ncmake -S . -B build && cmake --build build")
         assert machine.compiles()["miss"] >= 1

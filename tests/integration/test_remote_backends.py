@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from array import array
 from collections.abc import Iterator
@@ -29,13 +30,16 @@ SMALL, EMPTY = b"content of some kind", b""
 LARGE = array("I", range(3 << 20)).tobytes()
 
 
-def test_the_unit_for_systemd_starts_a_server(tmp_path: Path) -> None:
-    """With another port and directory. (systemd itself is not run.)"""
+def test_the_command_of_the_unit_for_systemd_and_of_the_image_starts_a_server(tmp_path: Path) -> None:
+    """With another port and directory. (Neither systemd nor a container is run.)"""
     one = casd(tmp_path)
     unit = (Path(__file__).parents[2] / "packaging/systemd/hipcache-server.service").read_text()
     (line,) = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("ExecStart=")]
     program, bind, *words = line.split()
     assert program.endswith("/buildbox-casd") and bind == "--bind=0.0.0.0:9092"
+    image = (Path(__file__).parents[2] / "packaging/containers/Dockerfile.server").read_text()
+    entry = json.loads(image.partition("\nENTRYPOINT ")[2])
+    assert entry == [program.rpartition("/")[2], bind, *words[:-1], "/cache"]
     one.argv = [*one.argv[:2], *(word.replace("%C", str(tmp_path)) for word in words)]
     with running(one):
         backend = connect(patient(one.url))

@@ -249,6 +249,14 @@ def test_files_that_made_the_same_units_miss_are_one_cause_for_people() -> None:
     ]
 
 
+def test_of_files_that_changed_together_one_is_named() -> None:
+    """Of many a unit names the first few, so that nobody knows how many there are."""
+    (cause,) = build.summarized(
+        build.causes([missed("file '/a.h' changed", "file '/b.h' changed", "and 2 more files")])
+    )
+    assert cause.name == "file '/a.h' changed, and others"
+
+
 def test_a_timeline_is_of_the_compiles_since_the_last_pause(tmp_path: Path) -> None:
     early, *late = stats_log.read(a_log(tmp_path / "log", 9))
     assert build.last_build([replace(early, began=early.began - 3600), *late]) == late

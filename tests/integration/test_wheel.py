@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,32 @@ def everybodys_directory() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def prefix(wheel: Path, everybodys_directory: Path) -> Path:
     return install(everybodys_directory / "native", str(wheel))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_lines_that_install_run_as_they_stand(wheel: Path, tmp_path: Path, page: str) -> None:
+    """In the unpacked source, with the home of a new user."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (CHECKOUT / page).read_text(), re.MULTILINE | re.DOTALL)
+    (lines,) = [block for block in blocks if "-m venv" in block]
+    (source,) = wheel.parent.glob("*.tar.gz")
+    subprocess.run(["tar", "-xf", source, "-C", tmp_path, "--strip-components=1"], check=True)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".profile").write_text('[ ! -d "$HOME/.local/bin" ] || PATH="$HOME/.local/bin:$PATH"\n')
+    path = f"{home}/.local/bin:{PLAIN_PATH}"
+    environ = {"HOME": str(home), "PATH": path, "HIP_PLATFORM": "amd", "HIPCACHE_RESIDENT": "0"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HIPCACHE_")}
+    done = subprocess.run(
+        ["bash", "-e", "-c", lines],
+        cwd=tmp_path,
+        env={**kept, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0 and "No problems found." in done.stdout, done.stdout
 
 
 def test_cmake_gets_the_version_of_the_python_package() -> None:

@@ -37,13 +37,15 @@ from hipcache.values import dataclass, field, replace
 _MOST_COMPARED = 3
 _WRAPS = pattern(r"-fmessage-length[= ][1-9]")
 #: As `execution.passes.preprocess` of a session.
-Preprocess = Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str]], bytes | None]
+Preprocess = Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str], Collection[str]], bytes | None]
+# Where a text has no such word, one pass is asked for all: only time is lost if that was wrong.
+_BY_PASS = pattern(rb"__(?:gfx|GFX|amdgcn|AMDGCN|HIP_DEVICE|CUDA_ARCH)")
 
 
 @dataclass(frozen=True)
 class Edits:
     """`preprocess`: None if nobody is to be asked; `clock`: the wall clock in seconds; `_known`: edits, by the read set
-    that they changed."""
+    that they changed; `_refused`: macros, moved and marked files of edits that change what a pass makes."""
 
     shelf: Shelf
     reads: ReadSets
@@ -52,21 +54,22 @@ class Edits:
     preprocess: Preprocess | None = None
     clock: Callable[[], float] = float
     _known: dict[str, Edit | None] = field(default_factory=dict)
+    _refused: set[tuple[frozenset[str], frozenset[str], frozenset[str]]] = field(default_factory=set)
 
     def adopt(self, bound: Bound) -> Entry | None:
         """Keep an entry of another state under the key of this one, if the pass would make the same."""
         front = pass_of(bound).front
         if not bound.is_cached or front.comments_matter:
             return None
-        for entry, reads, key in self._others(bound):
-            candidate = self._candidate(front, entry, reads, key)
-            if candidate:
-                try:
-                    adopted = self._adopt(bound, *candidate)
-                except (OSError, Untraceable):
-                    return None  # a file is gone, or another one by now
-                if adopted or self.preprocess:
-                    return adopted
+        candidates = filter(None, (self._candidate(front, *other) for other in self._others(bound)))
+        # The state before an edit that was taken back comes first.
+        for candidate in sorted(candidates, key=lambda one: len(one[1].files)):
+            try:
+                adopted = self._adopt(bound, *candidate)
+            except (OSError, Untraceable):
+                return None  # a file is gone, or another one by now
+            if adopted or self.preprocess:
+                return adopted
         return None
 
     def _others(self, bound: Bound) -> Iterator[tuple[Entry, ReadSet, str]]:
@@ -120,20 +123,23 @@ class Edits:
         self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]
     ) -> Entry | None:
         front = pass_of(bound).front
+        known = entry.unused
+        asked = macros.difference(known)
         asks_lines = bool(edit.lines) and entry.lines is None
-        if asks_lines or macros or edit.marked:
-            if self.preprocess is None:
+        if asks_lines or asked or edit.marked:
+            question = asked, edit.lines if asks_lines else frozenset[str](), frozenset(edit.marked)
+            if self.preprocess is None or question in self._refused:
                 return None
             began = times.change_limit(self.clock())
-            replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
-            made = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names)
-            if made is None or preprocessed.is_expanded(made):
+            told = self._asked(front, entry, edit, asked, names)
+            if told is None or _shows(told, edit.lines):
+                if not self._differs_by_pass(edit):
+                    self._refused.add(question)
                 return None
-            if asks_lines:
-                entry = replace(entry, lines=tuple(sorted(self._numbered(made, edit))))
             if self._is_young(edit, began) or self.files.differs_now(edit.reads):
                 return None
-        if entry.lines and (EVERYWHERE in entry.lines or not edit.lines.isdisjoint(entry.lines)):
+            entry = told
+        if _shows(entry, edit.lines):
             return None
         outputs = self._outputs(entry, front.cuid)
         text = self._renumbered(entry, edit)
@@ -148,7 +154,37 @@ class Edits:
             cuid="",
         )
         entries.put(self.shelf, bound.key.digest, adopted)
+        if entry.unused != known and loose_key(bound):
+            cuid = front.cuid if entry.cuid else ""
+            entries.put(self.shelf, front.loose, replace(adopted, macros=front.values, cuid=cuid))
         return adopted
+
+    def _asked(
+        self, front: FrontEnd, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]
+    ) -> Entry | None:
+        """The entry with what the preprocessor tells of lines and macros; None if the edit changes what it makes."""
+        assert self.preprocess
+        asks_lines = bool(edit.lines) and entry.lines is None
+        if not (asks_lines or edit.marked) and self._is_unused(front, macros):
+            return replace(entry, unused=tuple(sorted(macros.union(entry.unused))))
+        replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
+        made = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names, ())
+        if made is None or preprocessed.is_expanded(made):
+            return None
+        return replace(entry, lines=tuple(sorted(self._numbered(made, edit)))) if asks_lines else entry
+
+    def _is_unused(self, front: FrontEnd, macros: frozenset[str]) -> bool:
+        """Does the preprocessor not meet these macros of options at all? (Options come before what forbids them.)"""
+        assert self.preprocess
+        others = [value for value in front.macros if preprocessed.name_of(f"-D{value}") not in macros]
+        if any(name in value for name in macros for value in others):
+            return False
+        return self.preprocess(front, (), {}, (), macros) is not None
+
+    def _differs_by_pass(self, edit: Edit) -> bool:
+        """May another pass see another text of the files that are not the system's?"""
+        own = (file for file in edit.reads.files if file.bare)
+        return any(_BY_PASS.search(_content(self.files, file)) for file in own)
 
     def _renumbered(self, entry: Entry, edit: Edit) -> str | None:
         """The messages that the compiler would print now; None if they are not known."""
@@ -178,6 +214,12 @@ class Edits:
         """May the preprocessor have seen another content of a file?"""
         local = self.files.basedir.local
         return any(times.latest(self.files.status(local(path))[4]) >= began for path in edit.files)
+
+
+def _shows(entry: Entry, moved: frozenset[str]) -> bool:
+    """May what the pass made have the number of a line of these files?"""
+    lines = entry.lines or ()
+    return EVERYWHERE in lines or not moved.isdisjoint(lines)
 
 
 def with_reads(kept: ReadSets, entry: Entry, reads: ReadSet) -> Entry:

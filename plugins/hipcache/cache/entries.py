@@ -3,7 +3,7 @@
 A record is a JSON list of entries, newest first. They have the same key, and different contents of files:
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
-     "cuid": str, "source": [hash, hash], "lines": [path] or null, "macros": [str],
+     "cuid": str, "source": [hash, hash], "lines": [path] or null, "macros": [str], "unused": [str],
      "places": [[path, line, rank, hash]] or null}
 
 A record that cannot be parsed is a miss.
@@ -39,7 +39,8 @@ class Entry:
     `cuid`: under a key for every spelling, the CUID that the output has in it, empty if it would be the same with
     another one. `source`: the source's `digest` and `code` in the read set, which need not be read where they differ.
     `lines`: the files whose numbers of lines may be in the output (`preprocessed.numbered`), None if nobody has asked;
-    `macros`: under a key for every value of macros (`edits`), those of the command. `places`: the lines that the text
+    `macros`: under a key for every value of macros (`edits`), those of the command; `unused`: names of some that the
+    preprocessor does not meet. `places`: the lines that the text
     names, None if each byte of the files counts for it (`messages`)."""
 
     reads: str
@@ -53,6 +54,7 @@ class Entry:
     source: tuple[str, str] = ("", "")
     lines: tuple[str, ...] | None = None
     macros: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     places: tuple[MessageLine, ...] | None = None
 
 
@@ -86,6 +88,7 @@ def _entry(
     source: Sequence[str] = ("", ""),
     lines: Sequence[str] | None = None,
     macros: Sequence[str] = (),
+    unused: Sequence[str] = (),
     places: list[Any] | None = None,
     **more: Any,
 ) -> Entry:
@@ -98,6 +101,7 @@ def _entry(
         source=(content, code),
         lines=None if lines is None else tuple(map(str, lines)),
         macros=tuple(map(str, macros)),
+        unused=tuple(map(str, unused)),
         places=None
         if places is None
         else tuple(MessageLine(str(path), int(line), int(rank), str(digest)) for path, line, rank, digest in places),

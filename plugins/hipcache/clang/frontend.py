@@ -201,20 +201,21 @@ class FrontEnd:
                 words += option.text
         return words
 
-    def preprocessor(self, marked: Collection[str]) -> list[str]:
+    def preprocessor(self, marked: Collection[str], left_out: Collection[str] = ()) -> list[str]:
         """The command that prints the preprocessed text, with a mark for each of those macros: of an option, in its
-        place, or a builtin one."""
+        place, or a builtin one. The options that define macros to be `left_out` are; then it prints nothing."""
         words = [self.job.program, "-cc1"]
         builtin = set(marked)
+        emit = "-Eonly" if left_out else "-E"
         for option in self.job.options:
             name = preprocessed.name_of(" ".join(option.text))
-            if option.role in _OF_COMPILATION or option.text == ("-cc1",):
+            if option.role in _OF_COMPILATION or option.text == ("-cc1",) or name in left_out:
                 continue
             if name in marked:
                 words += ["-D", f"{name}={preprocessed.mark(name)}"]
                 builtin.discard(name)
             else:
-                words += ["-E"] if option.role is Role.EMIT else option.text
+                words += [emit] if option.role is Role.EMIT else option.text
         words += [f"-D{name}={preprocessed.mark(name)}" for name in sorted(builtin)]
         return [*words, "-Wno-builtin-macro-redefined", "-o", "-"]
 

@@ -90,7 +90,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     if environ.get("HIPCC_VERBOSE", "0") not in ("", "0"):
         raise PassThrough("wrapper", "HIPCC_VERBOSE makes it print more")
     if environ.get("HIP_PLATFORM", "amd") in ("nvidia", "nvcc"):
-        raise PassThrough("wrapper", f"HIP_PLATFORM is '{environ['HIP_PLATFORM']}'")
+        raise PassThrough("nvidia", f"HIP_PLATFORM is '{environ['HIP_PLATFORM']}'")
 
 
 def unwrap(
@@ -157,7 +157,7 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
         raise PassThrough("wrapper", reached if named else f"{reached}; {_NO_ARCH}")
     command = list(tools.behind(reached.argv))
     if not tools.is_clang(command[0]):
-        raise PassThrough("wrapper", f"it compiles with '{command[0]}'")
+        raise PassThrough("nvidia", f"it compiles with '{command[0]}'")
     for words in reached.waiting:
         if not _only_waits(words, reached.argv):
             raise PassThrough("wrapper", f"'{words[0]}' continues after the compile")

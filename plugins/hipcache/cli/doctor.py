@@ -127,7 +127,8 @@ def check_compilers(named: list[str], machine: Machine) -> Iterator[Check]:
     for checks in groups:
         for check in checks:
             spare = check.state == FAULT and one_works and not named
-            yield replace(check, state=NOTE) if spare else check
+            hint = f"nothing if you use another of these; else {check.hint}"
+            yield replace(check, state=NOTE, hint=hint) if spare else check
 
 
 def _check_compiler(name: str, machine: Machine) -> Iterator[Check]:

@@ -85,7 +85,7 @@ def _hint(record: Record, history: History, settings: config.Config) -> str:
         return ""
     last = os.path.basename(record.object)
     others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
-    return next(filter(None, (basedir_hint((one, record), settings) for one in others)), "")
+    return next(filter(None, (directories_hint((one, record), settings) for one in others)), "")
 
 
 def _document(record: Record) -> dict[str, object]:
@@ -273,7 +273,7 @@ def build_json(records: Sequence[Record], settings: Config) -> dict[str, object]
     return {
         "compiles": {end: ends.count(end) for end in OUTCOMES},
         "causes": [one.as_json() for one in causes],
-        "hint": basedir_hint(records, settings),
+        "hint": directories_hint(records, settings),
     }
 
 
@@ -287,19 +287,29 @@ def describe_build(records: Sequence[Record], what: str, settings: Config) -> li
         lines.append(f"  {one.name}: {units} of {objects}, such as '{one.objects[0]}'")
     if len(causes) > _MOST_CAUSES:
         lines.append(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json lists all")
-    note = basedir_hint(records, settings)
+    note = directories_hint(records, settings)
     return [*lines, f"  note: {note}"] if note else lines
 
 
-def basedir_hint(records: Iterable[Record], settings: Config) -> str:
-    """Advises to set HIPCACHE_BASEDIR if checkouts could share; else empty."""
-    found = None if settings.basedir else build.elsewhere(records)
-    return (
-        f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "
-        "HIPCACHE_BASEDIR to the directory of each"
-        if found
-        else ""
-    )
+def directories_hint(records: Iterable[Record], settings: Config) -> str:
+    """Advises what to do if checkouts, or build directories of one, could share; else empty."""
+    records = list(records)
+    if found := None if settings.basedir else build.elsewhere(records):
+        return (
+            f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "
+            "HIPCACHE_BASEDIR to the directory of each"
+        )
+    if found := build.elsewhere(filter(_names_its_directory, records), other_files=False):
+        return (
+            f"'{found[0]}' and '{found[1]}' run the same commands, but -g puts that name into objects: to share "
+            "results, add -ffile-compilation-dir=."
+        )
+    return ""
+
+
+def _names_its_directory(record: Record) -> bool:
+    option = ("option", f"-fdebug-compilation-dir={record.directory}")
+    return any(option in unit.inputs for unit in record.units)
 
 
 def _direct_hit(path: str, history: History, settings: Config) -> Record | None:

@@ -55,6 +55,8 @@ th:first-child, td:first-child { text-align: left; white-space: normal; overflow
 i.miss { background: var(--miss); } i.left { background: var(--left); } i.held { background: var(--held); }
 summary { cursor: pointer; } details ul { margin: .2rem 0; color: var(--dim); }
 details details { margin-left: 1rem; }
+@media (max-width: 45rem) { body { padding: 1rem; } .bar { display: none; } th, td { padding: .3rem .2rem; }
+  th { white-space: normal; } th:first-child, td:first-child { min-width: 5rem; } }
 """
 _KEY = (
     '<p class="dim"><i class="key hit"></i>hit<i class="key partial"></i>partial hit'

@@ -72,12 +72,12 @@ static bool zstd_load(zstd *of) {
 
 enum {
     MAGIC_BYTES = 8,
-    PACK_NAME_BYTES = 12,
-    FINGERPRINT_BYTES = 8,
+    PACK_NAME_BYTES = 6,
+    FINGERPRINT_BYTES = 6,
     SLOT_BYTES = FINGERPRINT_BYTES + PACK_NAME_BYTES,
     PROBES = 64,
     HEAD_BYTES = 32,
-    FRAME_BYTES = 24,
+    FRAME_BYTES = 12 + PACK_NAME_BYTES,
     ENTRY_BYTES = 44,
     MOST_ENTRIES = 1 << 16,
     MOST_FRAMES = 256,
@@ -85,8 +85,8 @@ enum {
     MOST_FRAME = 1 << 29 /* bytes of its content */,
     ROOM_BYTES = 2 << 20
 };
-static const uint8_t INDEX_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'I', '1', '\r', '\n', 0x1a};
-static const uint8_t PACK_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'P', '1', '\r', '\n', 0x1a};
+static const uint8_t INDEX_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'I', '2', '\r', '\n', 0x1a};
+static const uint8_t PACK_MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'P', '2', '\r', '\n', 0x1a};
 
 static uint64_t number(const uint8_t *at, int size) {
     uint64_t value = 0;
@@ -165,7 +165,7 @@ static frame frame_of(const pack *in, size_t which) {
     static const uint8_t NONE[PACK_NAME_BYTES] = {0};
     const uint8_t *row = in->table + which * FRAME_BYTES;
     frame found = {HEAD_BYTES + in->frames * FRAME_BYTES + in->entries * ENTRY_BYTES, (uint32_t)number(row, 4),
-                   (uint32_t)number(row + 4, 4), (uint32_t)number(row + 20, 4), row + 8};
+                   (uint32_t)number(row + 4, 4), (uint32_t)number(row + 8 + PACK_NAME_BYTES, 4), row + 8};
     if (memcmp(found.base, NONE, sizeof NONE) == 0)
         found.base = NULL;
     for (size_t i = 0; i < which; i++)

@@ -54,8 +54,8 @@ _DOWN_MARK = f"{queue.DIRECTORY}/down"
 _TRIES = 4  # to connect, while others start the helper
 _START = """\
 import sys
-del sys.path[0]
-sys.path += [place for place in sys.argv.pop(1).split(":") if place not in sys.path]
+del sys.path[0], sys.argv[0]
+sys.path += [place for place in sys.argv.pop(0).split(":") if place not in sys.path]
 from hipcache.__main__ import main
 sys.exit(main())
 """
@@ -288,7 +288,8 @@ class Client:
                 root = str(Path(hipcache.__file__).parent.parent)
                 places = os.pathsep.join([root, *filter(os.path.isabs, sys.path)])
                 fds = (lock.fileno(), listener.fileno())
-                argv = [sys.executable, "-E", "-c", _START, places, hipcache.STORAGE_HELPER, *map(str, fds), place]
+                argv = [sys.executable, "-E", "-c", _START, places]
+                argv += ["hipcache", hipcache.STORAGE_HELPER, *map(str, fds), place]
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
                 start_detached(argv, env={**self.environ, **named}, keep=fds)

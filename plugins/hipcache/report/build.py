@@ -115,7 +115,7 @@ def summarized(causes: Sequence[Cause]) -> list[Cause]:
     shown, rest = list[Cause](), list[Cause]()
     for first, *others in alike.values():
         few = not is_file(first.name) or sum(is_file(cause.name) for cause in shown) < _MOST_FILES
-        name = f"{first.name}, and {len(others)} more" if others else first.name
+        name = f"{first.name}, and others" if others else first.name  # a unit names the first of its files alone
         (shown if few else rest).append(replace(first, name=name))
     if rest:
         objects = tuple(sorted({path for cause in rest for path in cause.objects}))
@@ -125,16 +125,17 @@ def summarized(causes: Sequence[Cause]) -> list[Cause]:
     return shown
 
 
-def elsewhere(records: Iterable[Record]) -> tuple[str, str] | None:
-    """Two directories in which the same commands made the same objects of other files, the newer one first, of which
-    that one was not served whole: two checkouts without a base directory. Commands are compared without the directories
-    of the paths in them. (Back ends are shared: their keys have no paths.)"""
+def elsewhere(records: Iterable[Record], *, other_files: bool = True) -> tuple[str, str] | None:
+    """Two directories in which the same commands made the same objects, the newer one first, of which that one was not
+    served whole: of `other_files`, in two checkouts without a base directory, or of the same. Commands are compared
+    without the directories of the paths in them. (Back ends are shared: their keys have no paths.)"""
     found: dict[tuple[str, ...], Record] = {}
     for entry in sorted(records, key=lambda entry: entry.when):
         if entry.object and entry.outcome in (HIT, PARTIAL, MISS):
             key = (os.path.relpath(entry.object, entry.directory), *map(os.path.basename, entry.command))
             before = found.get(key)
-            if before and entry.outcome != HIT and _sources(before).isdisjoint(_sources(entry)):
+            others = before and _sources(before).isdisjoint(_sources(entry))
+            if before and entry.outcome != HIT and others == other_files:
                 return entry.directory, before.directory
             found[key] = entry
     return None

@@ -6,17 +6,17 @@ store has a file for each compile in the place of forty, and nothing in it twice
 and these are matches to zstd. What stands in a pack of before (the digests of the same headers, the code objects of
 architectures that an edit left alone) is not written again: a frame may have a frame of that pack for its base.
 
-    v2/packs/NAME     24 hexadecimal digits, by chance
+    v2/packs/NAME     12 hexadecimal digits, by chance
     v2/packs/index    in which pack an entry is; made anew from the packs' tables when entries are counted
 
 A pack, all numbers little-endian::
 
-    magic      8 bytes   89 "hcP1" 0d 0a 1a
+    magic      8 bytes   89 "hcP2" 0d 0a 1a
     check      8 bytes   of BLAKE3 of the numbers and the table
     made       8 bytes   nanoseconds of the epoch: of two packs with one entry the newer one counts
     entries    4 bytes   their number
     frames     4 bytes   their number
-    table                of each frame its bytes here (4), and of its content (4), its base: name of the pack (12) and
+    table                of each frame its bytes here (4), and of its content (4), its base: name of the pack (6) and
                          frame there (4), 0 if it has none; of each entry its kind (1: "a" for an action, "b" for a
                          blob), its frame (1), 0 (2), bytes of the frame's content before it (4), its size (4), key or
                          digest (32)
@@ -28,10 +28,10 @@ of code: a frame is unpacked no further than it is needed.
 
 The index, a hash table::
 
-    magic      8 bytes   89 "hcI1" 0d 0a 1a
+    magic      8 bytes   89 "hcI2" 0d 0a 1a
     slots      8 bytes   their number
-    slot      20 bytes   fingerprint (8 bytes of the key, from the ninth on, or of the digest, from the first on), name
-                         of the pack (12); 0: empty. It is the first free one behind fingerprint modulo slots, of 64
+    slot      12 bytes   fingerprint (6 bytes of the key, from the seventh on, or of the digest, from the first on),
+                         name of the pack (6); 0: empty. It is the first free one behind fingerprint modulo slots, of 64
 
 It is written in place, under the ledger's lock. A slot says where to look, and no more: one that is torn, or whose pack
 is gone, costs a miss. A pack's file is removed as a whole, when none of it was used for longest (upkeep.py).
@@ -64,18 +64,20 @@ INDEX = f"{PACKS}/index"
 MOST = 64 << 20
 # Of the entries of one pack, which are held in memory.
 MOST_TOGETHER = 256 << 20
-_MAGIC, _INDEX_MAGIC = b"\x89hcP1\r\n\x1a", b"\x89hcI1\r\n\x1a"
-_HEAD, _FRAME, _ENTRY = struct.Struct("<QII"), struct.Struct("<II12sI"), struct.Struct("<BBHII32s")
+_MAGIC, _INDEX_MAGIC = b"\x89hcP2\r\n\x1a", b"\x89hcI2\r\n\x1a"
+_HEAD, _FRAME, _ENTRY = struct.Struct("<QII"), struct.Struct("<II6sI"), struct.Struct("<BBHII32s")
 _HEAD_AT, _TABLE_AT = 16, 32
 _MOST_ENTRIES, _MOST_FRAMES, _MOST_FRAME = 1 << 16, 256, 1 << 29
-_SLOTS_AT, _SLOT, _PROBES = 16, 20, 64
+_SLOTS_AT, _SLOT, _PROBES = 16, 12, 64
 _EMPTY = bytes(_SLOT)
-_NAME_BYTES = 12
+_NAME_BYTES = _FINGERPRINT_BYTES = 6
 _NO_BASE = bytes(_NAME_BYTES)
 _LONGEST_CHAIN = 100
 MOST_PREFIX = 4 << 20
 _CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"BC\xc0\xde")
-_LARGE = 1 << 16
+_LARGE = 1 << 18
+# Bytes of a frame of code up to which the high level costs 1 part in 400 of the compile (compression.py).
+_SHORT = 1 << 16
 # In the first frame: a direct record and its list (direct/remember.py).
 _NEWEST = 2
 # The number of the last frame.
@@ -125,20 +127,24 @@ def is_packed(name: str) -> bool:
 
 
 def new_name() -> str:
-    return f"{PACKS}/{random_name()}"
+    return f"{PACKS}/{random_name()[: 2 * _NAME_BYTES]}"
 
 
 def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Frame, bytes]]) -> bytes:
     """A pack of these entries, in that order, the newest first. `now`: seconds of the epoch; `bases`: by the number of
     the frame, with what they begin with. Raises ZstdError."""
-    code = [(name, content) for name, content in entries.items() if is_code(content)]
-    others = [(name, content) for name, content in entries.items() if not is_code(content)]
+    parts: tuple[list[tuple[str, bytes]], ...] = [], []
+    for name, content in entries.items():
+        parts[name.startswith(BLOBS) and is_code(content)].append((name, content))
+    others, code = parts
     frames = [others[:_NEWEST], others[_NEWEST:], code]
     packed, table = [], []
     for number, frame in enumerate(frames):
         whole = b"".join(content for _, content in frame)
         base, prefix = bases.get(number, (None, b"")) if whole else (None, b"")
         packed.append(compression.compress(whole, prefix))
+        if number == CODE and not prefix and len(packed[-1]) < _SHORT:
+            packed[-1] = compression.compress(whole, level=compression.HIGH)
         table.append(
             _FRAME.pack(len(packed[-1]), len(whole), _id(base.pack) if base else _NO_BASE, base.number if base else 0)
         )
@@ -152,7 +158,7 @@ def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Fr
 
 
 def is_code(content: bytes) -> bool:
-    """Is it an object, device code or bitcode (or as large)?"""
+    """Is the blob an object, device code or bitcode (or as large)?"""
     return content.startswith(_CODE) or len(content) > _LARGE
 
 
@@ -162,7 +168,7 @@ def _key(name: str) -> bytes:
 
 def _fingerprint(name: str) -> bytes:
     key = _key(name)
-    return key[8:16] if name.startswith(ACTIONS) else key[:8]
+    return key[_FINGERPRINT_BYTES:][:_FINGERPRINT_BYTES] if name.startswith(ACTIONS) else key[:_FINGERPRINT_BYTES]
 
 
 class Packs:
@@ -295,7 +301,7 @@ class Packs:
                 if slot == _EMPTY:
                     return
                 if slot.startswith(fingerprint):
-                    yield f"{PACKS}/{slot[8:].hex()}"
+                    yield f"{PACKS}/{slot[_FINGERPRINT_BYTES:].hex()}"
         except OSError:
             return
         finally:
@@ -330,11 +336,9 @@ class Packs:
             with suppress(FileNotFoundError):
                 self._confined.unlink(INDEX)
             return
-        slots = _PROBES
-        while slots < 2 * len(newest) + _PROBES:
-            slots *= 2
+        slots = len(newest) * 3 // 2 + _PROBES
         while (table := _hashed(newest, slots)) is None:
-            slots *= 2
+            slots += slots // 2
         temporary = f"{TMP}/put-{random_name()}"
         fd = self._confined.create(temporary)
         try:
