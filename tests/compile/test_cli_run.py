@@ -142,6 +142,18 @@ def test_a_real_build_is_told_cold_and_warm(lab: Lab) -> None:
     assert not [line for line in warm if "missed" in line]
 
 
+@pytest.mark.archs(1)
+def test_a_build_that_could_share_is_told_how(lab: Lab) -> None:
+    """Two build directories of one source: their names are in the objects."""
+    ends = []
+    for name in ("one", "two"):
+        (lab.root / name).mkdir()
+        build = [*RUN, "--", *LAUNCHER, *lab.words("-g", "-I..", source="../k.hip")]
+        ends.append(lab.run(build, cwd=lab.root / name).err.decode())
+    assert "note:" not in ends[0]
+    assert "but -g puts that name into objects: to share results, add -ffile-compilation-dir=." in ends[1]
+
+
 def test_a_list_of_processes_shows_the_engines_command_and_no_program_text(tmp_path: Path) -> None:
     shown = [*LAUNCHER, "run", "--", "sh", "-c", "xargs -0 echo < /proc/$PPID/cmdline; cat /proc/$PPID/comm; env"]
     env = {**os.environ, "HIPCACHE_DIR": str(tmp_path / "store")}

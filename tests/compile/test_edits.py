@@ -160,7 +160,11 @@ def test_lines_that_an_option_shows_are_never_stale(lab: Lab, flags: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "flags", ["-Rpass=inline", "-fsave-optimization-record", "-Wall", "-save-temps=obj", "-fopenmp"]
+    "flags",
+    [
+        *("-Rpass=inline", "-fsave-optimization-record", "-Wall", "-save-temps=obj", "-fopenmp", "-Wall -g"),
+        *("-Wall -fdiagnostics-color=always", "-Wall -fmessage-length=40", "-Wall -fdiagnostics-format=msvc"),
+    ],
 )
 def test_messages_and_files_beside_the_object_have_the_present_lines(lab: Lab, flags: str) -> None:
     text = kernel("3") + "static int f(int n) { return n + 1; }\nint g(int n) { int unused; return f(n); }\n"

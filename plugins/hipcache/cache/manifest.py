@@ -38,6 +38,7 @@ class ManifestCache:
     files: Files
     directory: str
     _read: dict[str, tuple[Dependency, ...]] = field(default_factory=dict)
+    _compared: set[str] = field(default_factory=set)
 
     def look_up(self, wanted: Sequence[Bound]) -> dict[str, ActionResult | Missing]:
         """One request for all records, one for the records of every spelling, one for the contents."""
@@ -52,6 +53,9 @@ class ManifestCache:
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
         for bound in (one for one in wanted if isinstance(found[one.action.id], Missing)):
+            if bound.action.id in self._compared:
+                continue  # `adopt` follows
+            self._compared.add(bound.action.id)
             # Else there are no others to compare with: a hit in two steps looks for one in one step first.
             if records.get(bound.key.digest) or loose_key(bound) or pass_of(bound).shared:
                 found[bound.action.id] = self.edits.adopt(bound) or found[bound.action.id]

@@ -24,6 +24,7 @@ from hipcache.clang.driver_options import (
 )
 from hipcache.disk.paths import is_stream, names_stream
 from hipcache.errors import PassThrough, Refused
+from hipcache.patterns import pattern
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 
@@ -60,31 +61,30 @@ def expand(
 def tokenize(text: str) -> tuple[str, ...]:
     """Words of a response file: blanks separate, a backslash takes the next character, quotes group."""
     words: list[str] = []
-    word, started, quote, i = "", False, "", 0
-    while i < len(text):
-        char = text[i]
-        if char == "\\" and i + 1 < len(text):
-            i += 1
-            word, started = word + text[i], True
+    word, started, quote = "", False, ""
+    for piece in _PIECE.findall(text):
+        if piece[0] == "\\" and len(piece) == 2:
+            word, started = word + piece[1], True
         elif quote:
-            if char == quote:
+            if piece == quote:
                 quote = ""
             else:
-                word += char
-        elif char in "'\"":
-            quote, started = char, True
-        elif char in " \t\r\n\0":
+                word += piece
+        elif piece in "'\"":
+            quote, started = piece, True
+        elif piece in " \t\r\n\0":
             if started:
                 words.append(word)
             word, started = "", False
         else:
-            word, started = word + char, True
-        i += 1
+            word, started = word + piece, True
     if started:
         words.append(word)
     return tuple(words)
 
 
+# Of a response file.
+_PIECE = pattern(r"(?s)[^\\'\" \t\r\n\0]+|\\.|.")
 _LANGUAGES = ("-x", "--language")
 
 # Options with which the driver links no program: it never links the device side alone.

@@ -142,3 +142,28 @@ def value_of(word: str) -> str:
     """The part of an option of the device linker that may name a file to read; empty if there is none."""
     name, _, value = _PLUGIN_OPTION.sub("", word, count=1).partition("=")
     return "" if name == "mcpu" or not word.startswith("-") else value
+
+
+# What lld does not know by its first bytes is a linker script to it (llvm/lib/BinaryFormat/Magic.cpp), which may name
+# other files, as a thin archive does.
+_ARCHIVE = b"!<arch>\n"
+_COMPLETE = (_ARCHIVE, b"BC\xc0\xde", b"\x7fELF")
+
+
+def check_input(name: str, path: str) -> None:
+    """Raises PassThrough if the device linker's input at `path` may name other files, or cannot be read."""
+    if not _head(name, path).startswith(_COMPLETE):
+        raise PassThrough("linker_option", f"'{name}' is no bitcode, object or archive that is complete")
+
+
+def is_archive(name: str, path: str) -> bool:
+    """Is it a static library with its members? Raises PassThrough if it cannot be read."""
+    return _head(name, path) == _ARCHIVE
+
+
+def _head(name: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_ARCHIVE))
+    except OSError as error:
+        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error

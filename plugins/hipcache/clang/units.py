@@ -28,7 +28,6 @@ from hipcache.clang.jobs import Cc1Job, ToolJob
 from hipcache.clang.plan import DevicePass, Plan
 from hipcache.clang.tools import which
 from hipcache.errors import PassThrough
-from hipcache.inputs import linked
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
@@ -189,7 +188,7 @@ class KeyParts:
             parts.append(("linker option", self._portable(renamed)))
             if word in inputs:
                 parts.append((f"content of {self._portable(word)}", self._digest(word)))
-                linked.check(word, self._files.resolve(word))
+                jobs.check_input(word, self._files.resolve(word))
             else:
                 parts += self._file(jobs.value_of(word))
         return parts

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         lines, document = describe_build(several, what, settings), build_json(several, settings)
     else:
         record = recorded(settings, options.object)
-        note = _hint(record, history, settings)
+        note = hint(record, history, settings)
         lines, document = (
             [*describe(record), *([f"  note: {note}"] if note else ())],
             {**_document(record), "hint": note},
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _hint(record: Record, history: History, settings: config.Config) -> str:
+def hint(record: Record, history: History, settings: config.Config) -> str:
     """A hint for a command that the driver rejects, such as one for an architecture without device libraries; or for an
     object that was compiled for the first time: another checkout may have compiled the same one."""
     if record.outcome == outcome.FAILED and record.detail.startswith("the driver "):

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 from hipcache import config, processes
-from hipcache.cli import Console, page
+from hipcache.cli import Console, explain, page
 from hipcache.cli.screen import Screen, asked_units, human_time, percent, plural
 from hipcache.config import Config
 from hipcache.disk.atomic import write_whole
@@ -24,6 +24,8 @@ from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
 from hipcache.report import build, stats_log
 from hipcache.report.build import Cause
+from hipcache.report.causes import FIRST_COMPILE
+from hipcache.report.history import History
 from hipcache.report.outcome import HIT, counted
 from hipcache.report.reasons import ADVICE
 from hipcache.report.statistics import Statistics
@@ -74,7 +76,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if fault:
         print(f"hipcache: nothing was cached: {fault}", file=console.err)
     else:
-        _show(numbers, compiles, summarized, took, Screen(console.err, console.environ))
+        screen = Screen(console.err, console.environ)
+        _show(numbers, compiles, summarized, took, screen)
+        if note := _note(causes, settings):
+            screen.line(f"  note: {note}")
     if numbers.cacheable and not settings.readonly:
         recorded = build.recorded(numbers, summarized, time.time(), took, line, options.label)
         build.save(settings.dir, settings.umask, recorded)
@@ -84,6 +89,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
         told = page.Told(f"'{line}'", compiles, Targets().of)
         write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
     return status
+
+
+def _note(causes: Sequence[Cause], settings: Config) -> str:
+    """What `explain` advises for an object that is new."""
+    new = next((one.objects[0] for one in causes if one.name.startswith(FIRST_COMPILE)), "")
+    history = History.of_store(settings.dir)
+    record = history.load(new) if new else None
+    return explain.hint(record, history, settings) if record else ""
 
 
 def _settings(environ: Mapping[str, str]) -> tuple[Config, ConfigError | None]:

@@ -36,12 +36,9 @@ class Key:
 
     @cached_property
     def digest(self) -> str:
-        hasher = blake3()
-        for text in (FORMAT, self.kind, *(part for pair in self.inputs for part in pair)):
-            raw = text.encode("utf-8", "surrogateescape")
-            hasher.update(b"%d:" % len(raw))
-            hasher.update(raw)
-        return hasher.hexdigest()
+        texts = (FORMAT, self.kind, *(part for pair in self.inputs for part in pair))
+        raws = (text.encode("utf-8", "surrogateescape") for text in texts)
+        return blake3(b"".join(b"%d:%b" % (len(raw), raw) for raw in raws)).hexdigest()
 
 
 def make_key(kind: str, inputs: Iterable[tuple[str, str]]) -> Key:

@@ -24,7 +24,7 @@ from hipcache.clang import jobs
 from hipcache.clang.jobs import ToolJob, inputs, known_link, split, value_after
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
-from hipcache.inputs import assembly, linked
+from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
@@ -213,7 +213,7 @@ _EMPTY = b"!<arch>\n"
 def check_without_device_code(session: Session, unbundle: Unbundle) -> None:
     """Raises PassThrough if the library has device code for the arch, JobFailed if it is none."""
     key = _key(session, unbundle)
-    is_whole = linked.is_archive(unbundle.source, session.files.resolve(unbundle.source))
+    is_whole = jobs.is_archive(unbundle.source, session.files.resolve(unbundle.source))
     if is_whole and session.shelves.shelf.records([key]).get(key) == _NOTHING:
         return
     archive = session.jobs.workdir / "device-code.a"
@@ -316,7 +316,7 @@ def _device_link(
 
 def _file(session: Session, name: str, source: str) -> tuple[str, str]:
     if not source:
-        linked.check(name, session.files.resolve(name))
+        jobs.check_input(name, session.files.resolve(name))
         return _content(session, name)
     try:
         return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
