@@ -43,15 +43,15 @@ def clean_up(output: str) -> None:
 
 def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> set[str]:
     """Write the dependency files and all that is delivered; the actions whose content is lost. Raises PassThrough."""
-    check_places(one.path for one in graph.deliveries)
+    check_places(delivery.path for delivery in graph.deliveries)
     for rule in graph.rules:
         _write_rule(rule, rule_text(rule, ends))
     lost = set()
-    for one in written(graph, ends):
-        path, output, end = Path(one.path), one.output, ends[one.output.action]
+    for delivery in written(graph, ends):
+        path, output, end = Path(delivery.path), delivery.output, ends[delivery.output.action]
         if output.name in end.held:
-            write_file(path, end.held[output.name].read(), through_links=one.through_links)
-        elif one.through_links and os.path.lexists(path):
+            write_file(path, end.held[output.name].read(), through_links=delivery.through_links)
+        elif delivery.through_links and os.path.lexists(path):
             content = contents.read(end.hash(output.name))
             if content is not None:
                 write_file(path, content, through_links=True)
@@ -59,14 +59,18 @@ def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> se
                 lost.add(output.action)
         elif not contents.copy(end.hash(output.name), path):
             lost.add(output.action)
-        if one.executable:
+        if delivery.executable:
             _make_executable(path)
     return lost
 
 
 def written(graph: Graph, ends: Mapping[str, End]) -> list[Delivery]:
     """The outputs to deliver: of two in one place the later one that was written."""
-    last = {one.path: one for one in graph.deliveries if _is_there(one.output, ends[one.output.action])}
+    last = {
+        delivery.path: delivery
+        for delivery in graph.deliveries
+        if _is_there(delivery.output, ends[delivery.output.action])
+    }
     return list(last.values())
 
 

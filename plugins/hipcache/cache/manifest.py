@@ -59,7 +59,7 @@ class ManifestCache:
             # Else there are no others to compare with: a hit in two steps looks for one in one step first.
             if records.get(bound.key.digest) or loose_key(bound) or pass_of(bound).shared:
                 found[bound.action.id] = self.edits.adopt(bound) or found[bound.action.id]
-        named = {hash for one in found.values() if isinstance(one, Entry) for hash in one.outputs if hash}
+        named = {hash for result in found.values() if isinstance(result, Entry) for hash in result.outputs if hash}
         sizes = self.shelf.contents.sizes(named)
         return {bound.action.id: self._result(bound, found[bound.action.id], sizes) for bound in wanted}
 

@@ -135,11 +135,11 @@ class _Module:
             first, end = _WITH_TYPES[record[0]][0], _WITH_TYPES[record[0]][1] or len(record)
         else:
             raise Unknown
-        inner = [self.type(one, (*inside, number)) for one in record[first:end]]
+        inner = [self.type(value, (*inside, number)) for value in record[first:end]]
         return repr((name, record[:first], inner, record[end:]))
 
     def attributes(self, number: int) -> str:
-        groups = [self._groups[one] for one in self._lists[number - 1][1:]] if number else []
+        groups = [self._groups[group] for group in self._lists[number - 1][1:]] if number else []
         # The number of a type says nothing without all types; where it stands depends on the attribute.
         types = any(_TYPE_ATTRIBUTES & set(group[1:]) for group in groups)
         return repr((groups, self._all_types if types else []))
@@ -242,7 +242,9 @@ def lacks_functions(content: bytes) -> bool:
         return True
     records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in parts if kind == b"r")
     prototypes = (record for record in records if record[0] == _FUNCTION and record[5])
-    return any(not strings[one[1] : one[1] + one[2]].startswith(_OF_LIBRARIES) for one in prototypes)
+    return any(
+        not strings[prototype[1] : prototype[1] + prototype[2]].startswith(_OF_LIBRARIES) for prototype in prototypes
+    )
 
 
 def _parts(said: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -357,7 +357,7 @@ def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, 
     """Raises PassThrough if a tool or a file that an option names cannot be read."""
     parts = KeyParts(identities, files)
     return Units(
-        tuple(_device(one, parts) for one in plan.devices),
+        tuple(_device(device, parts) for device in plan.devices),
         _host(plan.host, parts) if plan.host else None,
         _object(plan, plan.bundle, parts, files, environ) if plan.bundle else None,
     )
@@ -381,7 +381,7 @@ def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ:
         is_beside = os.access(beside, os.X_OK)
         objcopy = beside if is_beside else which(_OBJCOPY, files.resolve(""), environ)
         tools += [("objcopy", parts.tool(objcopy))] if objcopy else []
-    codes = (*(one.code for one in plan.devices), *([plan.spirv.code] if plan.spirv else []))
+    codes = (*(device.code for device in plan.devices), *([plan.spirv.code] if plan.spirv else []))
     return ObjectUnit(bundle, codes, plan.bundled, host, is_beside, tuple(tools))
 
 
@@ -390,13 +390,15 @@ def _bundler_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     return [(f"variable {name}", environ[name]) for name in sorted(environ) if name.startswith("OFFLOAD_BUNDLER_")]
 
 
-def _device(one: DevicePass, parts: KeyParts) -> DeviceUnit:
-    link = parts.link(one.link, {one.obj: "object", one.code: "code object"}) if one.link else []
-    auxiliary = any(option.role is Role.AUXILIARY for option in one.compile.options)
-    by_option = auxiliary or shows_bitcode(one.compile.options)
-    in_one_step = by_option or not (one.by_lto or one.compile.emits == "-emit-obj")
+def _device(device: DevicePass, parts: KeyParts) -> DeviceUnit:
+    link = parts.link(device.link, {device.obj: "object", device.code: "code object"}) if device.link else []
+    auxiliary = any(option.role is Role.AUXILIARY for option in device.compile.options)
+    by_option = auxiliary or shows_bitcode(device.compile.options)
+    in_one_step = by_option or not (device.by_lto or device.compile.emits == "-emit-obj")
     steps = [("steps", "one")] if in_one_step else []
     # The linker's part is in the front end's key too: its messages are kept there.
-    front = parts.front("device", one.compile, [*link, *steps], by_lto=one.by_lto)
-    back = tuple(parts.back(one.compile))
-    return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, one.by_lto, back, tuple(link))
+    front = parts.front("device", device.compile, [*link, *steps], by_lto=device.by_lto)
+    back = tuple(parts.back(device.compile))
+    return DeviceUnit(
+        device.arch, front, device.link, device.obj, device.code, in_one_step, device.by_lto, back, tuple(link)
+    )

@@ -129,7 +129,10 @@ def _behind(
         started = list[str]()
         reached = _ask(engine, program, argv, cwd, runner, started)
         if is_script(program):
-            _check_texts([program, *(one.path for one in reached.observations if one.how == READ)], started)
+            _check_texts(
+                [program, *(observation.path for observation in reached.observations if observation.how == READ)],
+                started,
+            )
         text = _text(engine, reached)
         twice = is_script(program) and not tools.is_hipcc(program)
         if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner, [])):

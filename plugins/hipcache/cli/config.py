@@ -152,7 +152,7 @@ def setting(name: str, scope: Scope = USER) -> Setting:
     known |= {variable.removeprefix(PREFIX).lower(): found for variable, found in VARIABLES.items()}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
-        allowed = [one for one, found in known.items() if files.allows(scope, found)]
+        allowed = [setting for setting, found in known.items() if files.allows(scope, found)]
         raise ConfigError(f"unknown setting '{name}'", nearest_hint(key, allowed))
     return known[key]
 
@@ -178,9 +178,9 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
     files.refuse(found, scope, f"setting '{found.key}'")
     if value and not (scope is PROJECT and found.key == "basedir"):
         config.check(found, value, environ)
-        for one in value.split() if found.kind == "addresses" and value != NO_EXECUTOR else ():
+        for word in value.split() if found.kind == "addresses" and value != NO_EXECUTOR else ():
             for addresses in features.modules_for("ADDRESSES", found.key):
-                addresses.parse(one)
+                addresses.parse(word)
     text = ""
     if path.exists():
         files.read(path, scope)

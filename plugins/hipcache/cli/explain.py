@@ -152,12 +152,12 @@ def of_target(typed: str, history: History) -> tuple[list[Record], str]:
     targets = Targets()
     is_path = os.sep in typed
     called = os.path.abspath(typed) if is_path else typed
-    found = [one for one in history.each() if called in targets.names(one.object)]
+    found = [record for record in history.each() if called in targets.names(record.object)]
     here = found if is_path else near(found, targets)
     if not here and os.path.isfile(typed):
         return [], ""
     records = here or found
-    builds = sorted({build_of(one, targets) for one in records})
+    builds = sorted({build_of(record, targets) for record in records})
     # The one that is here goes without saying.
     where = f" in {listed(builds)}" if len(builds) > 1 or not here else ""
     return records, f"target '{typed}'{where}"
@@ -179,7 +179,7 @@ def of_name(typed: str, history: History) -> Record | None:
 def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheError:
     """The error for a name of which the store at `store` has no compile: it may be a source, a target (`inspect` takes
     none), mistyped, or a program of objects that other targets compile. `asked`: the subcommand."""
-    records = [one for one in history.each() if not is_check(one.object)]
+    records = [record for record in history.each() if not is_check(record.object)]
     targets = Targets()
     path = os.path.abspath(typed)
     of_none = f"the store has no record of a compile of '{typed}'"
@@ -192,17 +192,17 @@ def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheEr
         return HipcacheError(f"'{typed}' is a target", hint)
 
     here = near(records, targets, os.path.dirname(path))
-    builds = sorted({build_of(one, targets) for one in here})
+    builds = sorted({build_of(record, targets) for record in here})
     called = path if os.sep in typed else typed
     is_listed = {targets.lists(build, called) for build in builds}
-    names = {os.path.relpath(one.object) for one in here or records}
+    names = {os.path.relpath(record.object) for record in here or records}
     if asked != "inspect":
-        names |= {name for one in here or records for name in targets.names(one.object) if os.sep not in name}
+        names |= {name for record in here or records for name in targets.names(record.object) if os.sep not in name}
     if True not in is_listed and (meant := nearest(typed, names - {typed}, 0.8)):
         return HipcacheError(f"the store knows no object or target '{typed}'", f"did you mean '{meant}'?")
     if not here:
         return HipcacheError(of_none, another_store(store))
-    hint = f"in {listed(builds)} these compile HIP: {listed(sorted({_named(one, targets) for one in here}))}"
+    hint = f"in {listed(builds)} these compile HIP: {listed(sorted({_named(record, targets) for record in here}))}"
     if True in is_listed or (None in is_listed and not typed.endswith(_FILES_OF_COMPILES)):
         return HipcacheError(f"'{typed}' seems to compile no HIP itself", hint)
     return HipcacheError(of_none, hint)
@@ -217,12 +217,12 @@ def _made_of(source: str, records: Sequence[Record]) -> list[Record]:
     """The compiles of the source at that absolute path, the last one first."""
     last = os.path.basename(source)
     made = (
-        one
-        for one in records
-        for word in one.command
-        if word.endswith(last) and os.path.normpath(os.path.join(one.directory, word)) == source
+        record
+        for record in records
+        for word in record.command
+        if word.endswith(last) and os.path.normpath(os.path.join(record.directory, word)) == source
     )
-    return sorted(made, key=lambda one: -one.when)
+    return sorted(made, key=lambda record: -record.when)
 
 
 def _command(asked: str, record: Record) -> str:
@@ -238,11 +238,11 @@ def _named(record: Record, targets: Targets) -> str:
 def near(records: Sequence[Record], targets: Targets, place: str = ".") -> list[Record]:
     """Those of the innermost build directory that holds the directory `place`; if none does, those of all below it."""
     place = os.path.realpath(place)
-    builds = {build: os.path.realpath(build) for build in {build_of(one, targets) for one in records}}
+    builds = {build: os.path.realpath(build) for build in {build_of(record, targets) for record in records}}
     holding = [real for real in builds.values() if _holds(real, place)]
     innermost = max(holding, key=len, default="")
     chosen = {build for build, real in builds.items() if (real == innermost if holding else _holds(place, real))}
-    return [one for one in records if build_of(one, targets) in chosen]
+    return [record for record in records if build_of(record, targets) in chosen]
 
 
 def build_of(record: Record, targets: Targets) -> str:
@@ -268,11 +268,11 @@ _MOST_CAUSES = 20
 
 def build_json(records: Sequence[Record], settings: Config) -> dict[str, object]:
     """The document that `--json` prints: compiles by outcome, and causes, those with the most units first."""
-    ends = [one.outcome for one in records]
+    ends = [record.outcome for record in records]
     causes = build.causes(build.of_history(records))
     return {
         "compiles": {end: ends.count(end) for end in OUTCOMES},
-        "causes": [one.as_json() for one in causes],
+        "causes": [cause.as_json() for cause in causes],
         "hint": directories_hint(records, settings),
     }
 
@@ -280,11 +280,11 @@ def build_json(records: Sequence[Record], settings: Config) -> dict[str, object]
 def describe_build(records: Sequence[Record], what: str, settings: Config) -> list[str]:
     """The same in lines. `what`: "target 'kernels'"."""
     causes = build.summarized(build.causes(build.of_history(records)))
-    counts = counted([one.outcome for one in records])
+    counts = counted([record.outcome for record in records])
     lines = [f"last compiles of {plural(len(records), 'object')} of {what}: {counts}"]
-    for one in causes[:_MOST_CAUSES]:
-        units, objects = plural(one.units, "unit"), plural(len(one.objects), "object")
-        lines.append(f"  {one.name}: {units} of {objects}, such as '{one.objects[0]}'")
+    for cause in causes[:_MOST_CAUSES]:
+        units, objects = plural(cause.units, "unit"), plural(len(cause.objects), "object")
+        lines.append(f"  {cause.name}: {units} of {objects}, such as '{cause.objects[0]}'")
     if len(causes) > _MOST_CAUSES:
         lines.append(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json lists all")
     note = directories_hint(records, settings)

@@ -64,8 +64,8 @@ def _lines(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | N
         if found:
             missed = len([*paths(found.absent)])
             lines.append(f"  read {plural(len(found.files), 'file')}; looked for {missed} more that did not exist:")
-            lines += [f"    {one.digest[:_DIGITS]}  {one.path}" for one in found.files]
-            lines += [f"    {one.digest[:_DIGITS]}  {one.path} (not as a header)" for one in found.besides]
+            lines += [f"    {file.digest[:_DIGITS]}  {file.path}" for file in found.files]
+            lines += [f"    {file.digest[:_DIGITS]}  {file.path} (not as a header)" for file in found.besides]
         elif unit.reads:
             lines.append("  the store no longer has the list of files that it read")
     return lines
@@ -79,7 +79,7 @@ def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet |
     def files(found: ReadSet | None) -> dict[str, object] | None:
         if found is None:
             return None
-        read = {one.path: one.digest for one in found.files} | {one.path: one.digest for one in found.besides}
+        read = {file.path: file.digest for file in found.files} | {file.path: file.digest for file in found.besides}
         return {"files": read, "absent": [*paths(found.absent)]}
 
     return {
@@ -88,6 +88,6 @@ def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet |
         "directory": record.directory,
         "variables": dict(record.variables),
         "units": {
-            unit.name: {"key": [list(one) for one in unit.inputs], "reads": files(reads[unit.name])} for unit in units
+            unit.name: {"key": [list(path) for path in unit.inputs], "reads": files(reads[unit.name])} for unit in units
         },
     }

@@ -93,7 +93,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _note(causes: Sequence[Cause], settings: Config) -> str:
     """What `explain` advises for an object that is new."""
-    new = next((one.objects[0] for one in causes if one.name.startswith(FIRST_COMPILE)), "")
+    new = next((cause.objects[0] for cause in causes if cause.name.startswith(FIRST_COMPILE)), "")
     history = History.of_store(settings.dir)
     record = history.load(new) if new else None
     return explain.hint(record, history, settings) if record else ""
@@ -121,10 +121,10 @@ def _read(log: Path, start: int) -> list[Compile]:
 
 def _compilers() -> int:
     """How many compilers, linkers and their like run below this process."""
-    found = {one.number: one for one in processes.running_processes()}
+    found = {process.number: process for process in processes.running_processes()}
     count = 0
-    for one in found.values():
-        above: RunningProcess | None = one if one.name.startswith(_COMPILERS) else None
+    for process in found.values():
+        above: RunningProcess | None = process if process.name.startswith(_COMPILERS) else None
         while above and above.parent != os.getpid():
             above = found.get(above.parent)
         count += above is not None
@@ -144,7 +144,7 @@ def _shown(log: Path, start: int, live: Line | None) -> Iterator[None]:
         while not ended.wait(_PAUSE):
             new, at = stats_log.follow(log, at)
             compiles += new
-            ends = counted([one.outcome for one in compiles]) or "no compile yet"
+            ends = counted([entry.outcome for entry in compiles]) or "no compile yet"
             saved = human_time(stats_log.together(compiles).seconds_saved)
             live.show(f"hipcache: {ends}; {plural(_compilers(), 'compiler')} running; {saved} saved")
 
@@ -169,14 +169,14 @@ def _show(
         return
     saved = screen.paint("green", human_time(numbers.seconds_saved))
     screen.line(f"hipcache: {plural(total, 'compile')} in {human_time(took)}, compile time saved {saved}")
-    ends = [one.outcome for one in compiles if one.outcome in numbers.compiles]
+    ends = [entry.outcome for entry in compiles if entry.outcome in numbers.compiles]
     rate = percent(numbers.compiles[HIT], numbers.cacheable)
     screen.line(f"  {counted(ends)}; hit rate {rate}")
     parts = [f"{name} {tally.hits} of {tally.hits + tally.misses}" for name, tally in asked_units(numbers.units)]
     if parts:
         screen.line(f"  hits by architecture: {', '.join(parts)}")
-    for one in causes[:_MOST_CAUSES]:
-        screen.line(f"  missed: {one.name}: {plural(one.units, 'unit')} of {plural(len(one.objects), 'object')}")
+    for cause in causes[:_MOST_CAUSES]:
+        screen.line(f"  missed: {cause.name}: {plural(cause.units, 'unit')} of {plural(len(cause.objects), 'object')}")
     if len(causes) > _MOST_CAUSES:
         screen.line(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json and --report have all")
     for reason, count in numbers.passed_through.items():
@@ -199,7 +199,7 @@ def _as_json(
         "seconds_saved": round(numbers.seconds_saved, 3),
         "passed_through": dict(numbers.passed_through),
         "not_stored": dict(numbers.not_kept),
-        "causes": [one.as_json() for one in causes],
+        "causes": [cause.as_json() for cause in causes],
     }
 
 

@@ -56,9 +56,9 @@ def _draw() -> float:
     return (int.from_bytes(os.urandom(6), "big") + 1) / ((1 << 48) + 1)
 
 
-def _name_of_slots(one: ExecutorAddress) -> str:
+def _name_of_slots(executor: ExecutorAddress) -> str:
     """The same for all compiles that use these workers, wherever their settings name them."""
-    workers_of = (one.address.scheme, one.address.host, one.address.path, one.platform)
+    workers_of = (executor.address.scheme, executor.address.host, executor.address.path, executor.platform)
     return f"executor-{digest_bytes(repr(workers_of).encode())[:16]}-slots"
 
 
@@ -116,12 +116,12 @@ class Executions:
                 self.tell(error.message, error.hint)
             return []
         place = runtime_directory(self.client.environ)
-        return [(one, SharedSlots(one.jobs, place, _name_of_slots(one))) for one in found]
+        return [(executor, SharedSlots(executor.jobs, place, _name_of_slots(executor))) for executor in found]
 
     @property
     def is_preferred(self) -> bool:
         """Is there one that is used also while slots are free here?"""
-        return any(one.prefer for number, (one, _) in enumerate(self._all) if number not in self._down)
+        return any(executor.prefer for number, (executor, _) in enumerate(self._all) if number not in self._down)
 
     @property
     def are_down(self) -> bool:
@@ -144,7 +144,7 @@ class Executions:
     def attempt(self) -> tuple[int, Slot] | None:
         """One that may take an action now, and the right to have it there."""
         now = time.monotonic()
-        for number in workers.order([one for one, _ in self._all], _draw):
+        for number in workers.order([executor for executor, _ in self._all], _draw):
             if number not in self._down and self._later.get(number, 0.0) <= now:
                 slot = self._all[number][1].attempt()
                 if slot:
@@ -311,7 +311,7 @@ class RemoteProcess:
         files = self._files(program)
         if not files:
             return None
-        read = {one.name for word in words if not isinstance(word, str) for one in word if isinstance(one, Ref)}
+        read = {part.name for word in words if not isinstance(word, str) for part in word if isinstance(part, Ref)}
         there = [name for name, _ in action.inputs if name in read]
         here = places(self.session, there, inputs)
         if why_nowhere_else(action, here):
@@ -341,7 +341,7 @@ class RemoteProcess:
 def _is_portable(words: list[Word]) -> bool:
     before = ""
     for word in words:
-        text = word if isinstance(word, str) else "".join(one for one in word if isinstance(one, str))
+        text = word if isinstance(word, str) else "".join(part for part in word if isinstance(part, str))
         if "/" in text and before != _WITHOUT_EFFECT:
             return False
         before = text

@@ -235,7 +235,7 @@ class Workers:
                 self._cancel.future(pb.CancelOperationRequest(name=name), timeout=5, metadata=self.cas.metadata)
 
     def _output(self, result: Any, name: str) -> bytes:
-        found = [one for one in result.output_files if one.path == name]
+        found = [file for file in result.output_files if file.path == name]
         if len(found) != 1 or not found[0].digest.hash:
             raise RemoteError(NO_OUTPUT, "an action has no output there")
         blob = Blob(found[0].digest.hash, found[0].digest.size_bytes)
@@ -300,7 +300,7 @@ class Installed:
 def read_installed(path: str, files: Iterable[str]) -> Installed:
     """What is here. Raises OSError."""
     first, *libraries = files
-    digests = {os.path.basename(one): hashed(one).hash for one in libraries}
+    digests = {os.path.basename(library): hashed(library).hash for library in libraries}
     return Installed(path, hashed(first).hash, digests)
 
 

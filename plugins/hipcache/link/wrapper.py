@@ -230,16 +230,16 @@ def _check_incompatible(archs: Set[str]) -> None:
             raise PassThrough("target_id", f"{one} and {other}, which are linked together")
 
 
-def _open(session: Session, plan: WrapperPlan, one: Input) -> LinkInput | None:
+def _open(session: Session, plan: WrapperPlan, file: Input) -> LinkInput | None:
     """The file of an input; None if the wrapper finds none there."""
-    name = _library(session, plan, one.name) if one.library else one.name
+    name = _library(session, plan, file.name) if file.library else file.name
     path = session.files.resolve(name)
     if not os.path.exists(path) or os.path.isdir(path):
         return None
     if not os.path.isfile(path):
         raise PassThrough("named_file", f"'{name}' is not a regular file")
     try:
-        return LinkInput(name, read_images(path), one.whole)
+        return LinkInput(name, read_images(path), file.whole)
     except OSError as error:
         raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
     except UnknownFile as error:

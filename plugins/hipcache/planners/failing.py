@@ -64,7 +64,7 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
     command = session.command
     known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not command.unwrapped
     ours = [str(session.jobs.workdir), *([cuid] if cuid else [])]
-    if not known or jobs or ": error: " not in text or any(os.fsencode(one) in failed.said for one in ours):
+    if not known or jobs or ": error: " not in text or any(os.fsencode(line) in failed.said for line in ours):
         return failed
     # Without the source there are no inputs, which `-###` does not say; and messages in a file are none of the text.
     if "no such file or directory" in text or messages_file(command.argv)[1]:
@@ -82,7 +82,7 @@ def _has_read_all(session: Session, failed: PassFailed) -> bool:
             texts.append(Path(command.path(command.source)).read_bytes())
         if any(_OF_KERNEL.search(text) for text in texts):
             return False
-        return all(os.path.isfile(session.files.resolve(one.path)) for one in failed.dependencies or ())
+        return all(os.path.isfile(session.files.resolve(dependency.path)) for dependency in failed.dependencies or ())
     except OSError:
         return False
 

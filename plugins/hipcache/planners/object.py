@@ -32,7 +32,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     source = source_graph(session, asked.plan)
     made, cut = replace(graph(source), gate=partial(gate_of, source)), source.cut
     if columns is not None and any(option.name == "-fcolor-diagnostics" for option in asked.plan.first.options):
-        made = replace(made, text=partial(_coloured, {name for one in source.devices for name in one.lto}))
+        made = replace(made, text=partial(_coloured, {name for device in source.devices for name in device.lto}))
 
     def direct(ends: Ends) -> Provenance | Indirect:
         if cut.object and not cut.object.tools_beside:
@@ -80,7 +80,7 @@ def cuid_of(session: Session, source: str, output: str, added: Iterable[str] = (
     return make_cuid(
         command.path(source),
         files.basedir.without_target(command.path(named)),
-        [files.basedir.portable(files.basedir.without_target(one)) for one in counted],
+        [files.basedir.portable(files.basedir.without_target(text)) for text in counted],
         basedir=files.basedir.probe or session.engine.basedir,
         cwd=command.cwd,
         exists=files.is_there,
@@ -105,15 +105,17 @@ def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
     """The pass that must end before those behind it start, because it is likely to fail: the one that failed last time,
     or the first one after an edit. None if all of them can start at once: then a failure costs only idle cores, and
     after a correct edit nobody has waited. (With fewer slots the wait costs at most one front end's time.)"""
-    passes = sorted((one for one in missing if isinstance(one.action.work, Pass)), key=lambda one: one.action.turn)
+    passes = sorted(
+        (bound for bound in missing if isinstance(bound.action.work, Pass)), key=lambda bound: bound.action.turn
+    )
     session, plan = source.session, source.plan
     if len(passes) < 2 or _can_all_start(session.engine.slots, len(passes)):
         return None
     last = session.engine.last(session.command.path(plan.outputs[0]))
     if last and last.outcome == FAILED:
-        for one in passes:
-            if pass_of(one).front.is_device and last.detail.startswith(f"{one.action.label} "):
-                return one
+        for bound in passes:
+            if pass_of(bound).front.is_device and last.detail.startswith(f"{bound.action.label} "):
+                return bound
     first = passes[0]
     is_edit = len(passes) == len(source.slots) and first.why != NEVER
     return first if is_edit and isinstance(first.action.work, Pass) and first.action.work.bitcode else None

@@ -142,9 +142,9 @@ class ObjectStore:
 
     def _each(self, pool: ThreadPoolExecutor, work: Callable[[S], T], wanted: list[S]) -> list[tuple[S, T]]:
         """The work on all of them at once. Raises the first error, without waiting for what is behind it."""
-        futures = [(one, pool.submit(work, one)) for one in wanted]
+        futures = [(blob, pool.submit(work, blob)) for blob in wanted]
         try:
-            return [(one, future.result()) for one, future in futures]
+            return [(blob, future.result()) for blob, future in futures]
         finally:
             for _, future in futures:
                 future.cancel()

@@ -53,9 +53,9 @@ def put_off(*names: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, one in made.items():
+        for name, module in made.items():
             # Others who import it shall have the module itself.
-            if sys.modules.get(name) is one:
+            if sys.modules.get(name) is module:
                 del sys.modules[name]
 
 
@@ -278,13 +278,13 @@ class Reapi:
         ]  # at once with the batches
         found = {}
         for answer in self._each(self._batch_read, requests, _WHOLE, progress):
-            for one in answer.responses if answer else ():
-                if one.status.code == _OK:
-                    found[Blob(one.digest.hash, one.digest.size_bytes)] = bytes(one.data)
-                elif is_of_server(one.status.code):
-                    raise RemoteError(UNREACHABLE, f"it answers with status {one.status.code}")
-                elif one.status.code != _NOT_FOUND:
-                    found[Blob(one.digest.hash, one.digest.size_bytes)] = _UNREADABLE
+            for response in answer.responses if answer else ():
+                if response.status.code == _OK:
+                    found[Blob(response.digest.hash, response.digest.size_bytes)] = bytes(response.data)
+                elif is_of_server(response.status.code):
+                    raise RemoteError(UNREACHABLE, f"it answers with status {response.status.code}")
+                elif response.status.code != _NOT_FOUND:
+                    found[Blob(response.digest.hash, response.digest.size_bytes)] = _UNREADABLE
         for blob, stream in streams:
             content = self._streamed(blob, stream, progress)
             if content is not None:
@@ -321,7 +321,7 @@ class Reapi:
             digests = list(map(digest_of, listed[start : start + _MANY]))
             request = pb.FindMissingBlobsRequest(instance_name=self.instance, blob_digests=digests)
             answer = self._one(self._missing, request)
-            missing |= {Blob(one.hash, one.size_bytes) for one in answer.missing_blob_digests}
+            missing |= {Blob(digest.hash, digest.size_bytes) for digest in answer.missing_blob_digests}
         return missing
 
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
@@ -331,10 +331,10 @@ class Reapi:
             request = pb.BatchUpdateBlobsRequest(instance_name=self.instance)
             for blob in batch:
                 request.requests.add(digest=digest_of(blob), data=given[blob])
-            for one in self._one(self._update, request).responses:
-                if one.status.code != _OK:
-                    kind = FULL if one.status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] else UNREACHABLE
-                    raise RemoteError(kind, f"it rejected a content (status {one.status.code})")
+            for response in self._one(self._update, request).responses:
+                if response.status.code != _OK:
+                    kind = FULL if response.status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] else UNREACHABLE
+                    raise RemoteError(kind, f"it rejected a content (status {response.status.code})")
         for blob, content in given.items():
             if blob.size > most:
                 self._stream_up(blob, content)
@@ -406,7 +406,7 @@ class Reapi:
 
     def _each(self, method: Any, requests: Sequence[Any], timeout: float, progress: Progress) -> Iterator[Any]:
         """The answers to all of them, which go out at once; None for what is not there."""
-        futures = [method.future(one, timeout=timeout, metadata=self.metadata) for one in requests]
+        futures = [method.future(request, timeout=timeout, metadata=self.metadata) for request in requests]
         try:
             for future in futures:
                 try:

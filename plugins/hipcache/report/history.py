@@ -114,7 +114,7 @@ class History:
         """The record of it that explains why the next compile misses: the last one with units, one of this namespace
         and key if possible."""
         other: Record | None = None
-        for record in self._records(one for one in self._notes.listing(_name(path)) if not one[1].endswith(_LEFT)):
+        for record in self._records(name for name in self._notes.listing(_name(path)) if not name[1].endswith(_LEFT)):
             if record.units and (record.namespace, record.key) == (namespace, key):
                 return record
             other = other or (record if record.units else None)
@@ -129,7 +129,7 @@ class History:
 
     def last(self) -> Record | None:
         """The compile that ended last."""
-        return self._newest([file for one in self._notes.directories() for file in self._notes.listing(one)])
+        return self._newest([file for name in self._notes.directories() for file in self._notes.listing(name)])
 
     def _newest(self, files: Iterable[tuple[int, str]]) -> Record | None:
         return next(self._records(files), None)
@@ -166,7 +166,7 @@ class History:
 
 
 def _place(record: Record) -> str:
-    apart = [one for one in (record.namespace, record.key) if one]
+    apart = [text for text in (record.namespace, record.key) if text]
     words = [*apart, record.directory, *record.command]
     command = digest_bytes("\0".join(words).encode("utf-8", "surrogateescape"))
     kind = _LEFT if record.outcome in (FAILED, PASSED_THROUGH) else ""

@@ -232,14 +232,14 @@ class Upkeep:
         entries = self.count()
         kept = keeping() if keeping else None
         old = frozenset() if unused_for is None else frozenset(self.unused_for(entries, unused_for))
-        first = [one for one in entries if one in old or (kept is not None and one.name not in kept)]
+        first = [entry for entry in entries if entry in old or (kept is not None and entry.name not in kept)]
         gone = frozenset(first)
-        rest = self.by_last_use(one for one in entries if one not in gone)
+        rest = self.by_last_use(entry for entry in entries if entry not in gone)
         if dry_run:
-            freed = sum(one.size for one in first)
+            freed = sum(entry.size for entry in first)
             going = first + ([] if limit is None else self.over(rest, limit + freed))
             progress(len(going))
-            return sum(one.size for one in going)
+            return sum(entry.size for entry in going)
         freed = self.evict(first, 0, progress=progress)
         freed += 0 if limit is None else self.evict(rest, limit, progress=progress)
         self._tell()
