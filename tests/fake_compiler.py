@@ -85,8 +85,6 @@ class Compiler:
             text = recordings.text(self.plan).replace("/usr/lib/llvm-15/bin", str(self.tools))
             text = text.replace('"-cc1"', f'"-cc1"{self.options}')
             return Completed(0, b"", text.encode())
-        if kind == "question":
-            return Completed(0, b"", b"")
         if kind == "text":
             defined = [word[2:].partition("=") for word in argv if word.startswith("-D__")]
             text, _ = _read(cwd, argv[list(argv).index("-x") + 2])
@@ -167,14 +165,11 @@ _WORK: dict[str, Callable[[Compiler, list[str], Path], None]] = {
 
 
 def _kind(argv: Sequence[str]) -> str:
-    """plan, text, question (-Eonly), front ARCH (to bitcode), whole ARCH (in one step), back ARCH, link, bundle,
-    host."""
+    """plan, text, front ARCH (to bitcode), whole ARCH (in one step), back ARCH, link, bundle, host."""
     if "-###" in argv:
         return "plan"
     if argv[1] != "-cc1":
         return "bundle" if "bundler" in argv[0] else "link"
-    if "-Eonly" in argv:
-        return "question"
     if "-E" in argv:
         return "text"
     if "-fcuda-is-device" not in argv:

@@ -146,7 +146,7 @@ def test_of_a_macro_that_nobody_uses_the_preprocessor_is_asked_once(world: World
         outcome = world.compile().outcome.outcome
         ran.append(world.ran())
     assert outcome == "hit"
-    assert ran[1:] == [{"question"}, set()]
+    assert ran[1:] == [{"text"}, set()]
 
 
 def test_where_all_passes_see_the_same_lines_one_is_asked(tmp_path: Path, template: bytes) -> None:

@@ -308,7 +308,7 @@ def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:
     "shown",
     [
         *("text", "in stages", "string", "condition", "pasted", "named", "pragma", "header", "host"),
-        *("in an option", "of another option", "pasted by an option", "in -imacros", "pushed"),
+        *("in an option", "of another option", "pasted by an option", "in -imacros", "pushed", "pasted in a pragma"),
     ],
 )
 def test_a_macro_of_the_command_line_that_is_used_is_never_stale(lab: Lab, shown: str) -> None:
@@ -332,6 +332,7 @@ def test_a_macro_of_the_command_line_that_is_used_is_never_stale(lab: Lab, shown
         "pasted by an option": kernel("PASTED"),
         "in -imacros": kernel("LATER"),
         "pushed": kernel("V", '#pragma push_macro("V")\n#undef V\n#pragma pop_macro("V")'),
+        "pasted in a pragma": kernel("1", "#define CAT(a, b) a##b") + LOOP.format("#pragma unroll CAT(,V)"),
     }[shown]
     more = {
         "in an option": ("-DLATER=V",),
@@ -342,6 +343,48 @@ def test_a_macro_of_the_command_line_that_is_used_is_never_stale(lab: Lab, shown
     lab.write("k.hip", text)
     before = lab.warm(f"-D{given[0]}", *more)
     lab.changed(before, f"-D{given[1]}", *more)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("L", kernel("__INTMAX_C_SUFFIX__")),
+        ("__LINE__", kernel("__LINE__")),
+        ("end", kernel("1") + LOOP.format("#pragma GCC unroll end")),
+        ("UNR", kernel("1", "#define ON UNR") + LOOP.format("#pragma GCC unroll ON")),
+    ],
+)
+def test_a_macro_with_a_name_of_the_compilers_or_behind_one_is_never_stale(lab: Lab, name: str, text: str) -> None:
+    lab.write("k.hip", text)
+    before = lab.warm(f"-D{name}=2", "-Wno-builtin-macro-redefined")
+    lab.changed(before, f"-D{name}=3", "-Wno-builtin-macro-redefined")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('X="a"b', 'X="c"d'), ("X=a\u01c3", "X=b\u01c3"), ('__DATE__="1"', '__DATE__="2"')]
+)
+def test_what_clang_says_about_an_option_quotes_its_value(lab: Lab, old: str, new: str) -> None:
+    lab.write("k.hip", kernel("3"))
+    more = "-Wno-error=reserved-user-defined-literal"
+    for definition in (old, new):
+        lab.compile(more, f"-D{definition}")  # compares what is said
+
+
+@pytest.mark.parametrize("silent", ["-w", "-Wno-everything"])
+def test_a_value_that_names_another_macro_counts_where_nothing_is_said(lab: Lab, silent: str) -> None:
+    lab.write("k.hip", kernel("COUNT(Y)", COUNTS))
+    before = lab.warm(silent, "-DA=1,2", "-DY=0")
+    lab.changed(before, silent, "-DA=1,2", "-DY=A")
+
+
+def test_lines_that_an_own_header_of_a_librarys_name_shows_count(lab: Lab) -> None:
+    place = "struct At { int line; static constexpr At here(int n = __builtin_LINE()) { return {n}; } };\n"
+    lab.write("own/source_location", place.replace("static", "__attribute__((host, device)) static"))
+    text = kernel("At::here().line", "#include <source_location>")
+    lab.write("k.hip", text)
+    before = lab.warm("-Iown")
+    lab.write("k.hip", text.replace("extern", "\n\nextern", 1) if "extern" in text else "// a line\n" + text)
+    lab.changed(before, "-Iown")
 
 
 def test_a_macro_that_was_unused_counts_where_an_edit_uses_it(lab: Lab) -> None:
@@ -440,6 +483,15 @@ def test_a_macro_that_gets_two_values_makes_a_message(lab: Lab) -> None:
     lab.warm()
     lab.write("v.hpp", "#define V 2\n#define V 3\n")
     assert "redefined" in lab.compile().messages
+
+
+def test_a_macro_that_gets_two_values_in_two_headers_makes_a_message(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1", '#include "v.hpp"\n#include "w.hpp"'))
+    for values in ((1, 1), (2, 3)):
+        for name, value in zip("vw", values, strict=True):
+            lab.write(f"{name}.hpp", f"#define V {value}\n")
+        said = lab.compile().messages
+    assert "redefined" in said
 
 
 # Dates

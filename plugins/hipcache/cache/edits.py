@@ -110,6 +110,8 @@ class Edits:
         if passing is None or revalued is None:
             return None
         macros, names = revalued
+        if macros and "<command line>" in entry.text:
+            return None  # it may quote a value
         if key not in self._known:
             self._known[key] = outline.edit(self.files, reads)
         edit = self._known[key]
@@ -179,7 +181,8 @@ class Edits:
         others = [value for value in front.macros if preprocessed.name_of(f"-D{value}") not in macros]
         if any(name in value for name in macros for value in others):
             return False
-        return self.preprocess(front, (), {}, (), macros) is not None
+        made = self.preprocess(front, (), {}, (), macros)
+        return made is not None and preprocessed.has_none(made, macros)
 
     def _differs_by_pass(self, edit: Edit) -> bool:
         """May another pass see another text of the files that are not the system's?"""

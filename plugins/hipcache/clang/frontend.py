@@ -150,11 +150,12 @@ class FrontEnd:
 
     def revalued(self, values: Collection[str]) -> tuple[frozenset[str], frozenset[str]] | None:
         """The macros that have other values than these, which were given to macros of the same names, and the names in
-        both values; None if one of them is given more than one: the compiler may have something to say about that."""
+        both values; None if one of them is given more than one (the compiler may have something to say about that), or
+        is not the user's alone."""
         names = [preprocessed.name_of(value) for value in self.values]
         pairs = [pair for pair in zip(names, self.values, values, strict=True) if pair[1] != pair[2]]
         inside = [preprocessed.names_in(value) for _, *both in pairs for value in both]
-        if None in inside or any(names.count(name) > 1 for name, *_ in pairs):
+        if None in inside or any(names.count(name) > 1 or preprocessed.is_of_compiler(name) for name, *_ in pairs):
             return None
         return frozenset(name for name, *_ in pairs), frozenset[str]().union(*filter(None, inside))
 
@@ -203,10 +204,9 @@ class FrontEnd:
 
     def preprocessor(self, marked: Collection[str], left_out: Collection[str] = ()) -> list[str]:
         """The command that prints the preprocessed text, with a mark for each of those macros: of an option, in its
-        place, or a builtin one. The options that define macros to be `left_out` are; then it prints nothing."""
+        place, or a builtin one. The options that define macros to be `left_out` are."""
         words = [self.job.program, "-cc1"]
         builtin = set(marked)
-        emit = "-Eonly" if left_out else "-E"
         for option in self.job.options:
             name = preprocessed.name_of(" ".join(option.text))
             if option.role in _OF_COMPILATION or option.text == ("-cc1",) or name in left_out:
@@ -215,7 +215,7 @@ class FrontEnd:
                 words += ["-D", f"{name}={preprocessed.mark(name)}"]
                 builtin.discard(name)
             else:
-                words += [emit] if option.role is Role.EMIT else option.text
+                words += ["-E"] if option.role is Role.EMIT else option.text
         words += [f"-D{name}={preprocessed.mark(name)}" for name in sorted(builtin)]
         return [*words, "-Wno-builtin-macro-redefined", "-o", "-"]
 

@@ -302,6 +302,8 @@ _OF_TEXT = frozenset(
     )
 )
 
+_SILENT = frozenset(("-w", "-Wno-everything"))
+
 
 def preprocess(
     session: Session,
@@ -313,9 +315,11 @@ def preprocess(
 ) -> bytes | None:
     """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
     place of those of some headers; None if a text uses or defines one of the `unused` names, if it cannot be told, or
-    there is anything to say about it. Nothing, and faster, if the macros of options in `left_out` are used no more than
-    those names. Raises PassThrough if the compiler cannot be started."""
-    if not _OF_TEXT.isdisjoint(option.text[0] for option in front.job.options):
+    there is anything to say about it. The macros of options in `left_out` are not defined, and are such names.
+    Raises PassThrough if the compiler cannot be started."""
+    options = {option.text[0] for option in front.job.options}
+    # That a name is one of a macro already is only warned of.
+    if not _OF_TEXT.isdisjoint(options) or (unused and not _SILENT.isdisjoint(options)):
         return None
     argv = front.preprocessor(marked, left_out)
     if replaced:

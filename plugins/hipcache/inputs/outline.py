@@ -183,7 +183,7 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
             moved.add(file.path)
             if values != file.values:
                 differs = [one != old for one, old in zip(values, file.values, strict=True)]
-                marked[file.path] = _marked(files.content(path, digest), differs)
+                marked[file.path] = _marked(files.content(path, digest), differs, len(marked))
     except (OSError, Untraceable):
         return None
     after = replace(reads, files=tuple(now))
@@ -192,13 +192,14 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
     return Edit(replace(after, alike=alike(now, files.identity_of)), frozenset(edited), frozenset(moved), marked)
 
 
-def _marked(content: bytes, differs: list[bool]) -> bytes:
-    """The text with a mark for each value that differs: another one for each, since two of one macro may differ."""
+def _marked(content: bytes, differs: list[bool], file: int) -> bytes:
+    """The text with a mark for each value that differs: another one for each, since two of one macro may differ, also
+    in another `file` (its number)."""
     found = read(content)
     assert found
     assert found.code
     values = [
-        preprocessed.mark(str(number)).encode() if differs[number] else value
+        preprocessed.mark(f"{file}.{number}").encode() if differs[number] else value
         for number, value in enumerate(found.values)
     ]
     parts = found.code.split(_CUT)

@@ -7,6 +7,7 @@ the macro is expanded, also as a part of a string; and in a directive, or where 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 
 from hipcache.patterns import pattern
@@ -22,18 +23,16 @@ _PLACES = (
     *(b"__builtin_dump_struct", b"unique_stable_name"),
     *(b"__func__", b"__FUNCTION__", b"__builtin_FUNCTION"),  # a conversion is named after its type
 )
-# The preprocessor leaves the words of pragmas as they are, and the parser may expand them: those in this list are no
-# macros of anybody.
+# The preprocessor leaves the words of pragmas as they are, and the parser expands those of some. It does not in these
+# (clang/lib/Parse/ParsePragma.cpp, lib/Lex/Pragma.cpp), or they have no names. (Without an option for it, OpenMP's are
+# ignored.)
 _PRAGMA = pattern(rb"#[ \t]*pragma\b(.*)")
-_WORD = pattern(rb"\"[^\"]*\"|[0-9]+\b|(\w+)")
-_PRAGMA_WORDS = frozenset(
-    (
-        b"once GCC clang STDC diagnostic push pop ignored warning error fatal system_header visibility default hidden "
-        b"push_macro pop_macro unroll nounroll force_cuda_host_device begin end FP_CONTRACT ON OFF"
-    ).split()
+_PLAIN_PRAGMA = pattern(
+    rb"omp\b.*|once|(?:GCC|clang) system_header|(?:push|pop)_macro \(? ?\"\w+\" ?\)?|(?:push|pop)_macro\(\"\w+\"\)"
+    rb"|(?:GCC|clang) diagnostic (?:push|pop|(?:ignored|warning|error|fatal) \"[^\"]*\")"
+    rb"|GCC visibility (?:pop|push ?\( ?\w+ ?\))|STDC FP_CONTRACT \w+|clang force_cuda_host_device (?:begin|end)"
+    rb"|nounroll|(?:GCC )?unroll(?: ?\(? ?[0-9]+ ?\)?)?"
 )
-# Its number may be a macro's of any name, also of one in this list.
-_UNROLL_BY_NAME = pattern(rb"unroll\b.*[A-Za-z_]")
 _ASM = pattern(rb"\b(?:asm|__asm__|__asm)\b")
 _ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s*\")")
 _ASM_PART = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[()]|[^\"'()]+|.")
@@ -41,17 +40,30 @@ _MARKER = pattern(rb'(?m)^# [0-9]+ "((?:[^"\\\n]|\\.)*)".*$')
 _ENTERED = pattern(rb'(?m)^# 1 "((?:[^"\\\n]|\\.)*)" 1\b')
 _ESCAPE = pattern(rb"\\(.)")
 _DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
-_HEADER = b"/source_location"
+_HEADER = pattern(rb"/include/c\+\+/[^/]+/(?:\w+/)*source_location")
 #: A token of a value for which a mark can stand, or blanks. Where macros count their arguments or look for parentheses,
 #: a comma or a parenthesis matters unseen; and clang has something to say about a lone quote or a comment.
-SIMPLE = r"[ \t]|[0-9][\w.]*(?![\w.])|\"(?:[^\"\\\n]|\\[^\n])*\"|[-+*.<>=&|^~]"
-_SIMPLE_OR_NAMES = pattern(rf"(?:{SIMPLE}|[A-Za-z_]\w*(?!\w))+")
+SIMPLE = r"[ \t]|[0-9][\w.]*(?![\w.])|\"(?:[^\"\\\n]|\\[^\n])*\"(?!\w)|[-+*.<>=&|^~]"
+_SIMPLE_OR_NAMES = pattern(rf"(?:{SIMPLE}|[A-Za-z_]\w*(?!\w))+", re.ASCII)
+# Names that the compiler gives a meaning, or that stand in its own macros (`__INT32_TYPE__` is `int`,
+# `__INTMAX_C_SUFFIX__` is `L`) or in pragmas.
+_OF_COMPILER = pattern(r"__|_[A-Z]|[a-z_]+$|[ULF]+$|(?:ON|OFF|STDC|GCC|DEFAULT|FP_CONTRACT)$")
 _NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
 
 
 def mark(name: str) -> str:
     """The value that stands for the macro's."""
     return f"{_MARK.decode()}{name}@"
+
+
+def is_of_compiler(name: str) -> bool:
+    """Does a macro of that name change more than the expansions of it in the user's text?"""
+    return bool(_OF_COMPILER.match(name))
+
+
+def has_none(text: bytes, names: Collection[str]) -> bool:
+    """Does what the compiler makes of the text depend on none of these names?"""
+    return _is_plain(text) and not any(re.search(rb"\b%b\b" % name.encode(), text) for name in names)
 
 
 def is_expanded(text: bytes) -> bool:
@@ -71,7 +83,7 @@ def numbered(text: bytes) -> frozenset[str]:
         return everywhere  # which may have lines that look like markers
     found: set[str] = set()
     for name, part in _parts(text):
-        if not name.endswith(_HEADER) and _names_place(part):
+        if not _HEADER.search(name) and _names_place(part):
             return everywhere
         if mark(LINE).encode() in part:
             found.add(_decoded(name))
@@ -99,10 +111,9 @@ def assembly(text: bytes) -> bytes | None:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Are the words of all pragmas known? (Without an option for it, OpenMP's are ignored.)"""
-    pragmas = {found[1].strip() for found in _PRAGMA.finditer(text)}
-    named = {word for pragma in pragmas if not pragma.startswith(b"omp ") for word in _WORD.findall(pragma) if word}
-    return named <= _PRAGMA_WORDS and not any(map(_UNROLL_BY_NAME.match, pragmas))
+    """Is it certain that no pragma depends on a macro?"""
+    pragmas = {b" ".join(found[1].split()) for found in _PRAGMA.finditer(text)}
+    return all(map(_PLAIN_PRAGMA.fullmatch, pragmas))
 
 
 def _names_place(text: bytes) -> bool:
