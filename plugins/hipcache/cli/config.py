@@ -152,7 +152,7 @@ def setting(name: str, scope: Scope = USER) -> Setting:
     known |= {variable.removeprefix(PREFIX).lower(): found for variable, found in VARIABLES.items()}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
-        allowed = [setting for setting, found in known.items() if files.allows(scope, found)]
+        allowed = [word for word, found in known.items() if files.allows(scope, found)]
         raise ConfigError(f"unknown setting '{name}'", nearest_hint(key, allowed))
     return known[key]
 

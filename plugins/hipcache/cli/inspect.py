@@ -88,6 +88,6 @@ def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet |
         "directory": record.directory,
         "variables": dict(record.variables),
         "units": {
-            unit.name: {"key": [list(path) for path in unit.inputs], "reads": files(reads[unit.name])} for unit in units
+            unit.name: {"key": [list(part) for part in unit.inputs], "reads": files(reads[unit.name])} for unit in units
         },
     }

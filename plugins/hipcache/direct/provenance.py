@@ -139,7 +139,7 @@ def together(
     files = tuple(file for part in known for file in part.outputs.files)
     if {os.path.realpath(one.path) for one in rules} & {os.path.realpath(one.path) for one in files}:
         return Indirect("one of its outputs is the dependency file of another one")
-    depends = watched.merge([*observed, *(path for part in known for path in part.depends)])
+    depends = watched.merge([*observed, *(need for part in known for need in part.depends)])
     uses = tuple(dict.fromkeys(use for part in known for use in part.uses))
     tools = {digest: paths for part in known for digest, paths in part.tools.items()}
     began = min(part.began for part in known)

@@ -28,7 +28,7 @@ _PLACES = (
 # ignored.)
 _PRAGMA = pattern(rb"#[ \t]*pragma\b(.*)")
 _PLAIN_PRAGMA = pattern(
-    rb"omp\b.*|once|(?:GCC|clang) system_header|(?:push|pop)_macro \(? ?\"\w+\" ?\)?|(?:push|pop)_macro\(\"\w+\"\)"
+    rb"omp\b.*|once|(?:GCC|clang) system_header|(?:push|pop)_macro ?\( ?\"\w+\" ?\)"
     rb"|(?:GCC|clang) diagnostic (?:push|pop|(?:ignored|warning|error|fatal) \"[^\"]*\")"
     rb"|GCC visibility (?:pop|push ?\( ?\w+ ?\))|STDC FP_CONTRACT \w+|clang force_cuda_host_device (?:begin|end)"
     rb"|nounroll|(?:GCC )?unroll(?: ?\(? ?[0-9]+ ?\)?)?"

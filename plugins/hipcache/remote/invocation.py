@@ -236,7 +236,7 @@ class WholeCompile:
 
 def _without_guards(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """A guard of no status: it is renewed by who finds all as it was."""
-    return tuple(Watched(GUARD, "0" * DIGITS + path.path[DIGITS:]) if path.kind == GUARD else path for path in watched)
+    return tuple(Watched(GUARD, "0" * DIGITS + need.path[DIGITS:]) if need.kind == GUARD else need for need in watched)
 
 
 def project_reads(
@@ -244,11 +244,11 @@ def project_reads(
 ) -> list[tuple[str, str]]:
     """Files and the digests of their contents, where these are known. `found`: as of `watched.states`."""
     reads = []
-    for path in watched:
-        text = found.get((path.kind, path.path), b"")
-        if path.kind == FILE and text:
+    for need in watched:
+        text = found.get((need.kind, need.path), b"")
+        if need.kind == FILE and text:
             device, inode, _, size, modified, changed = struct.unpack("<QQQQqq", text)
             digest = digests.get((device, inode, size, modified, changed))
             if digest:
-                reads.append((path.path, digest))
+                reads.append((need.path, digest))
     return reads

@@ -318,12 +318,12 @@ class Prefetch:
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
         found = Found(commands=len(those))
-        named = {self.adoption.key(invocation.argv, invocation.cwd): invocation for invocation in those}
-        left = {key: record for key, record in named.items() if not self._is_here(key, record)}
+        named = {self.adoption.key(listed.argv, listed.cwd): listed for listed in those}
+        left = {key: listed for key, listed in named.items() if not self._is_here(key, listed)}
         found.local = len(those) - len(left)
         began = self.clock()
         for parts in (False, True):
-            self._fetch([key for key, record in left.items() if record.parts is parts], found, parts)
+            self._fetch([key for key, listed in left.items() if listed.parts is parts], found, parts)
         whole: dict[str, Invocation] = {}
         for portion in _portions(list(left), _TOGETHER):
             whole |= self._adopt(portion, left)

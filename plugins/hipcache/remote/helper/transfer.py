@@ -319,7 +319,7 @@ class Transfer:
             known = theirs.get(key)
             record = parcel.record(key, known or Envelope(key, b"", {}))
             if record is not None:
-                first = [content for content in behind if content != key and self.store.get_action(content) is not None]
+                first = [other for other in behind if other != key and self.store.get_action(other) is not None]
                 more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
                 named = {name: parcel.blobs[name] for name in needed(record)}
                 parcel.envelopes.append(Envelope(key, record, named, more if exchange.is_pass(record) else ()))
