@@ -66,6 +66,7 @@ ROWS = (
     Row("comment", "comment line inserted in every source", edit=COMMENT, limit=0.25),
     Row("header", "comment line inserted in a header of all", edit=HEADER, same_as="cold", limit=0.25),
     Row("version", "another -DGIT_SHA= on each command line", version="2", same_as="cold", limit=0.25),
+    Row("version-again", "yet another -DGIT_SHA=", version="3", same_as="cold", limit=0.25),
     Row("device-if", "edit in one architecture's #if", edit=DEVICE_IF, on_request=True),
     Row(
         "clone-base-dir",
