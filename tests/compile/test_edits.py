@@ -377,6 +377,16 @@ def test_a_value_that_names_another_macro_counts_where_nothing_is_said(lab: Lab,
     lab.changed(before, silent, "-DA=1,2", "-DY=A")
 
 
+@pytest.mark.parametrize(
+    ("options", "macro", "after"),
+    [('-DX=R"( -DY={} -DZ=)"', "sizeof(X)", "22"), ("-w -std=c++14 -DA=1,2 -DX=??/ -DY={}", "COUNT(X)", "A")],
+)
+def test_a_value_that_takes_in_the_next_definition_counts_it(lab: Lab, options: str, macro: str, after: str) -> None:
+    lab.write("k.hip", kernel(macro, COUNTS))
+    before = lab.warm(*options.format(1).split())
+    lab.changed(before, *options.format(after).split())
+
+
 def test_lines_that_an_own_header_of_a_librarys_name_shows_count(lab: Lab) -> None:
     place = "struct At { int line; static constexpr At here(int n = __builtin_LINE()) { return {n}; } };\n"
     lab.write("own/source_location", place.replace("static", "__attribute__((host, device)) static"))

@@ -68,6 +68,24 @@ def test_the_order_of_macros_matters_where_one_is_defined_twice(lab: Lab) -> Non
         assert (made.object == one.object) == (flags[0] == "-UA" and len(flags) == 3)
 
 
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (['-DX=R"(', "-DA=1", '-DZ=)"'], ['-DX=R"(', '-DZ=)"', "-DA=1"]),
+        (["-DX=/*", "-DA=1", "-DZ=*/"], ["-DA=1", "-DX=/*", "-DZ=*/"]),
+        (["-DX=??/", "-DA=1", "-std=c++14", "-w"], ["-DA=1", "-DX=??/", "-std=c++14", "-w"]),
+        (["-DA =1", "-DA=2", "-w"], ["-DA=2", "-DA =1", "-w"]),
+        (["-D\\u00e9=1", "-D\u00e9=2", "-w"], ["-D\u00e9=2", "-D\\u00e9=1", "-w"]),
+    ],
+)
+def test_the_order_of_definitions_matters_where_one_takes_in_or_replaces_another(
+    lab: Lab, one: list[str], two: list[str]
+) -> None:
+    define = "#ifndef A\n#define A 3\n#endif\n#ifndef \u00e9\n#define \u00e9 4\n#endif"
+    write(lab, define, device="A + 10 * \u00e9", host="A")
+    assert compile_as(lab, "cmake", *one).object != compile_as(lab, "cmake", *two).object
+
+
 def test_a_header_of_the_working_directory_is_its_own(lab: Lab) -> None:
     write(lab, "#ifndef FORCED\n#define FORCED 0\n#endif", device="FORCED", host="FORCED")
     lab.write("p/inc/forced.hpp", "#define FORCED 1\n")

@@ -18,6 +18,7 @@ from functools import cached_property
 
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.jobs import Cc1Job
+from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
@@ -59,6 +60,8 @@ _WITHOUT_PATHS = pattern(
 _WITHOUT_LINES = ("-emit-llvm-uselists", "-fgpu-rdc", "--offload-new-driver", "-flto=full", "-flto-unit")
 _SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=[\w.,+-]*)?")
 _LLVM_WITHOUT_PATHS = pattern(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
+# (`A =1` and `A=2` are of one macro, as are two spellings of a letter)
+_DEFINED = pattern(r"([A-Za-z_]\w*)(?![^=(])", re.ASCII)
 _DOTS = pattern(r"^(?:\./+)+")
 
 
@@ -227,8 +230,9 @@ def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], s
     others["source", portable(spelling.source[1])] = ("source", portable(spelling.source[0]))
     inputs = [others.get(pair, pair) for pair in front.inputs]
     macros = [("option", portable(" ".join(one.text))) for one in job.options if one.role is Role.MACRO]
-    defined = [re.split(r"[=(]", one.value)[0] for one in job.options if one.role is Role.MACRO]
-    if len(set(defined)) == len(defined):
+    values = [one.value for one in job.options if one.role is Role.MACRO and not preprocessed.is_open(one.value)]
+    defined = {found[1] for found in map(_DEFINED.match, values) if found}
+    if len(defined) == len(macros):
         ordered, unordered = iter(sorted(macros)), frozenset(macros)  # some builds have thousands
         inputs = [next(ordered) if pair in unordered else pair for pair in inputs]
     return make_key(f"{front.kind} however spelled", [pair for pair in inputs if pair])

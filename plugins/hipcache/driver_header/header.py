@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.frontend import FrontEnd
+from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.patterns import pattern
 
@@ -91,8 +92,8 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
-        if option.role is Role.MACRO and texts_in(os.fsencode(option.value)):
-            return f"{option.value} may name what is deprecated, or puts errors off"
+        if option.role is Role.MACRO and (texts_in(os.fsencode(option.value)) or preprocessed.is_open(option.value)):
+            return f"{option.value} may name what is deprecated, puts errors off, or takes in other options"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
     names = macros(front, all_of_them=True)

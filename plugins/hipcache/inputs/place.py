@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from hipcache.inputs import includes, pasted, shown
+from hipcache.inputs import includes, pasted, preprocessed, shown
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import SearchPath
@@ -96,11 +96,11 @@ def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tu
     words: set[str] = set()
     asserts = True
     for option, macro in defined:
-        if macro.partition("=")[0] == "NDEBUG":
-            asserts = option == "-U"
+        if macro.startswith("NDEBUG"):  # `-U "NDEBUG "` takes it back, too
+            asserts = option == "-U" or macro.partition("=")[0] != "NDEBUG"
         given = includes.scan_macro(macro)
         words |= given.pieces
-        if given.shown:
+        if given.shown or preprocessed.is_open(macro):
             return True
     found: list[tuple[bool, frozenset[str]]] = []
     for path, scan in scans.items():

@@ -48,6 +48,8 @@ _SIMPLE_OR_NAMES = pattern(rf"(?:{SIMPLE}|[A-Za-z_]\w*(?!\w))+", re.ASCII)
 # Names that the compiler gives a meaning, or that stand in its own macros (`__INT32_TYPE__` is `int`,
 # `__INTMAX_C_SUFFIX__` is `L`) or in pragmas.
 _OF_COMPILER = pattern(r"__|_[A-Z]|[a-z_]+$|[ULF]+$|(?:ON|OFF|STDC|GCC|DEFAULT|FP_CONTRACT)$")
+# A raw string, a comment, or a line that goes on by a trigraph. (Clang ends a value with a backslash itself.)
+_OPEN = pattern(r"R\"|/\*|\?\?/")
 _NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
 
 
@@ -147,6 +149,11 @@ def name_of(option: str) -> str:
     """The name of the plain macro that an option gives a value (`-D NAME=value`); empty for any other option."""
     found = _DEFINES.match(option)
     return found[1] if found else ""
+
+
+def is_open(value: str) -> bool:
+    """May the value that an option gives a macro take in the definitions behind it?"""
+    return bool(_OPEN.search(value))
 
 
 def names_in(option: str) -> frozenset[str] | None:
