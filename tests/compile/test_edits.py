@@ -387,6 +387,12 @@ def test_a_value_that_takes_in_the_next_definition_counts_it(lab: Lab, options: 
     lab.changed(before, *options.format(after).split())
 
 
+def test_a_new_value_that_takes_in_the_next_definition_counts(lab: Lab) -> None:
+    lab.write("k.hip", kernel("sizeof(Y)", "#ifndef Y\n#define Y 1LL\n#endif\n"))
+    before = lab.warm("-w", "-DX=1", "-DY=1", '-DZ=)"')
+    lab.changed(before, "-w", '-DX=R"("', "-DY=1", '-DZ=)"')
+
+
 def test_lines_that_an_own_header_of_a_librarys_name_shows_count(lab: Lab) -> None:
     place = "struct At { int line; static constexpr At here(int n = __builtin_LINE()) { return {n}; } };\n"
     lab.write("own/source_location", place.replace("static", "__attribute__((host, device)) static"))

@@ -160,7 +160,7 @@ def names_in(option: str) -> frozenset[str] | None:
     """The names in the value that an option gives a plain macro, which may be names of other macros; None if a mark
     cannot stand for the value."""
     value = option.partition("=")[2]
-    if not value.strip() or not _SIMPLE_OR_NAMES.fullmatch(value):
+    if not value.strip() or is_open(value) or not _SIMPLE_OR_NAMES.fullmatch(value):
         return None
     return frozenset(filter(None, _NAME_OR_OTHER.findall(value)))
 
