@@ -20,7 +20,6 @@ from hipcache.clang import bitcode
 from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import HeaderRecord, Made
-from hipcache.driver_header.notes import HeaderNotes
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.errors import JobFailed, PassThrough, StoreError, StoreFull
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
@@ -31,7 +30,7 @@ from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
 from hipcache.store.local import LocalStore
-from hipcache.values import replace
+from hipcache.values import dataclass, replace
 
 _LABEL = "precompiled header"  # in messages
 # Seconds. Those that were not used for so long go when another one is made.
@@ -48,6 +47,31 @@ MACROS, DIRECTORIES, FAILED, MESSAGES = "macros", "directories", "fails", "messa
 ARCHITECTURE, UNDEFINED, CHANGED = "architecture", "undefined functions", "changed"
 # They are likely to come to the same the next time.
 _LASTING = (FAILED, MESSAGES, UNDEFINED)
+_OF_PASS = ("-triple", "-target-cpu", "-fcolor-diagnostics")
+_RECORDS = {True: b'{"outputs": [], "holds": true}', False: b'{"outputs": []}'}
+
+
+@dataclass(frozen=True)
+class HeaderNotes:
+    """Sources whose passes came to nothing with the precompiled header, so that their next passes do not try in vain. A
+    note is about one pass over one source, whatever its text is by now. A wrong one costs time, never a wrong result.
+    """
+
+    session: Session
+
+    def holds(self, front: FrontEnd) -> bool:
+        key = self._key(front)
+        return self.session.shelves.near.actions.get([key]).get(key) == _RECORDS[True]
+
+    def note(self, front: FrontEnd, *, holds: bool) -> None:
+        if self.holds(front) != holds:
+            self.session.shelves.near.put(self._key(front), _RECORDS[holds])
+
+    def _key(self, front: FrontEnd) -> str:
+        options = (option for option in front.job.options if option.name in _OF_PASS)
+        parts = [("source", os.path.join(self.session.command.cwd, front.source))]
+        parts += [("option", " ".join(option.text)) for option in options]
+        return make_key("pass in vain with the driver's header", parts).digest
 
 
 class UnfitHeader(Exception):

@@ -7,9 +7,10 @@ not kept. In the headers of rocPRIM 5.7 and HIP 5.2 they cannot (2.1 MB, measure
 not count: in googletest 1.11, the "__" of a string, the "has" of a comment, "_" and `#include` would make
 `__has_include`.
 
-The headers of the compiler, of standard libraries and of HIP (`standard`) are left out: they put names together all the
-time, but none of these. Known weaknesses: a name put together letter by letter (single letters are names of template
-parameters everywhere); an assembler's macro (`.macro`) that puts a directive together; a name of MORE_PLACES in pieces.
+The headers of the compiler, of standard libraries and of HIP (`search.is_known`) are left out: they put names together
+all the time, but none of these. Known weaknesses: a name put together letter by letter (single letters are names of
+template parameters everywhere); an assembler's macro (`.macro`) that puts a directive together; a name of MORE_PLACES
+in pieces.
 """
 
 from __future__ import annotations

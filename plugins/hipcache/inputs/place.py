@@ -10,7 +10,7 @@ Who wants all of it shared says `-fmacro-prefix-map=<base directory>=.` (or `-ff
 builds: then the names hold no base directory. Clang 15 does not map `__PRETTY_FUNCTION__`, which names the place of a
 lambda: that one binds in any case.
 
-The headers of the compiler, of standard libraries and of HIP (`standard`) lend such names out too (assert), for
+The headers of the compiler, of standard libraries and of HIP (`search.is_known`) lend such names out too (assert), for
 messages only: these are seen in the output. Other libraries are none of these, in whatever directory they stand.
 Known weakness: a function of a header outside of the base directory that computes, while it is compiled, with a
 `source_location` or `__builtin_FILE()` which is the default of its parameter.
