@@ -247,6 +247,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "VIEW=std::string_view"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "OF(a)=a##sv"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "X=/*" "-D" "NDEBUG" "-D" "Z=*/"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-U" " NDEBUG"', False),
     ],
 )
 def test_which_passes_may_use_it(words: str, fits: bool) -> None:

@@ -370,22 +370,6 @@ def test_what_clang_says_about_an_option_quotes_its_value(lab: Lab, old: str, ne
         lab.compile(more, f"-D{definition}")  # compares what is said
 
 
-@pytest.mark.parametrize(
-    ("options", "macro", "after"),
-    [
-        ("-w -DA=1,2 -DY={}", "COUNT(Y)", "A"),
-        ("-Wno-everything -DA=1,2 -DY={}", "COUNT(Y)", "A"),
-        ('-DX=R"( -DY={} -DZ=)"', "sizeof(X)", "22"),
-        ("-w -std=c++14 -DA=1,2 -DX=??/ -DY={}", "COUNT(X)", "A"),
-        ('-w -DX={} -DA=1 -DZ=)"', "COUNT(A)", 'R"("'),
-    ],
-)
-def test_a_value_that_names_or_takes_in_a_definition_counts_it(lab: Lab, options: str, macro: str, after: str) -> None:
-    lab.write("k.hip", kernel(macro, COUNTS + "\n#ifndef A\n#define A 1,2\n#endif\n"))
-    before = lab.warm(*options.format(1).split())
-    lab.changed(before, *options.format(after).split())
-
-
 def test_lines_that_an_own_header_of_a_librarys_name_shows_count(lab: Lab) -> None:
     place = "struct At { int line; static constexpr At here(int n = __builtin_LINE()) { return {n}; } };\n"
     lab.write("own/source_location", place.replace("static", "__attribute__((host, device)) static"))

@@ -74,6 +74,8 @@ def test_the_order_of_macros_matters_where_one_is_defined_twice(lab: Lab) -> Non
         (['-DX=R"(', "-DA=1", '-DZ=)"'], ['-DX=R"(', '-DZ=)"', "-DA=1"]),
         (["-DX=/*", "-DA=1", "-DZ=*/"], ["-DA=1", "-DX=/*", "-DZ=*/"]),
         (["-DX=??/", "-DA=1", "-std=c++14", "-w"], ["-DA=1", "-DX=??/", "-std=c++14", "-w"]),
+        (["-UC=\\", "-DA=1", "-w"], ["-DA=1", "-UC=\\", "-w"]),
+        (["-UC(\\", "-DA=1", "-w"], ["-DA=1", "-UC(\\", "-w"]),
         (["-DA =1", "-DA=2", "-w"], ["-DA=2", "-DA =1", "-w"]),
         (["-D\\u00e9=1", "-D\u00e9=2", "-w"], ["-D\u00e9=2", "-D\\u00e9=1", "-w"]),
     ],
@@ -84,6 +86,13 @@ def test_the_order_of_definitions_matters_where_one_takes_in_or_replaces_another
     define = "#ifndef A\n#define A 3\n#endif\n#ifndef \u00e9\n#define \u00e9 4\n#endif"
     write(lab, define, device="A + 10 * \u00e9", host="A")
     assert compile_as(lab, "cmake", *one).object != compile_as(lab, "cmake", *two).object
+
+
+@pytest.mark.parametrize("option", ["-U NDEBUG", "-U\tNDEBUG"])
+def test_assertions_name_their_place_however_they_are_switched_on(lab: Lab, option: str) -> None:
+    write(lab, "#include <cassert>", host="[] (int n) { assert(n); return n; }(2)")
+    for way in ("cmake", "scons"):
+        compile_as(lab, way, "-w", "-DNDEBUG", option)
 
 
 def test_a_header_of_the_working_directory_is_its_own(lab: Lab) -> None:

@@ -46,6 +46,13 @@ class Option:
     value: str
     text: tuple[str, ...]
 
+    @property
+    def joined(self) -> str:
+        """Its words in one text. The one word `-I x`, which names ` x`, has two blanks in it."""
+        if len(self.text) == 1 and self.text[0].startswith(f"{self.name} "):
+            return f"{self.name} {self.text[0].removeprefix(self.name)}"
+        return " ".join(self.text)
+
 
 # Options whose value is the next word.
 _NAMES = {

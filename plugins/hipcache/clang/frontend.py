@@ -208,7 +208,7 @@ class FrontEnd:
         words = [self.job.program, "-cc1"]
         builtin = set(marked)
         for option in self.job.options:
-            name = preprocessed.name_of(" ".join(option.text))
+            name = preprocessed.name_of(option.joined)
             if option.role in _OF_COMPILATION or option.text == ("-cc1",) or name in left_out:
                 continue
             if name in marked:

@@ -222,14 +222,14 @@ def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], s
     absolute = {spelled: whole for whole, spelled in spelling.directories}
     others: dict[tuple[str, str], tuple[str, str] | None] = {}
     for option in job.options:
-        own = ("option", portable(" ".join(option.text)))
+        own = ("option", portable(option.joined))
         if option.role is Role.SEARCH:
             others[own] = ("option", portable(f"{option.name} {absolute[_trimmed(option.value)]}"))
         elif option.role is Role.CUID:
             others[own] = None
     others["source", portable(spelling.source[1])] = ("source", portable(spelling.source[0]))
     inputs = [others.get(pair, pair) for pair in front.inputs]
-    macros = [("option", portable(" ".join(one.text))) for one in job.options if one.role is Role.MACRO]
+    macros = [("option", portable(one.joined)) for one in job.options if one.role is Role.MACRO]
     values = [one.value for one in job.options if one.role is Role.MACRO and not preprocessed.is_open(one.value)]
     defined = {found[1] for found in map(_DEFINED.match, values) if found}
     if len(defined) == len(macros):

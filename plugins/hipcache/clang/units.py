@@ -208,7 +208,7 @@ class KeyParts:
             if option.role in _NAMES and "\\" in option.value:
                 raise PassThrough("compiler_option", f"'{option.value}': clang treats a backslash in a name as a slash")
             if option.role is Role.PRESENTATION:
-                look.append(" ".join(option.text))
+                look.append(option.joined)
             else:
                 inputs += self._option(option, job)
         inputs += [*self._one_directory(job), *keyed(job, self._files)]
@@ -247,7 +247,7 @@ class KeyParts:
             return [(f"bitcode {os.path.basename(value)}", self._digest(value))]
         if role is Role.INPUT:
             return [("source", self._portable(value))]
-        text = ("option", self._portable(" ".join(option.text)))
+        text = ("option", self._portable(option.joined))
         if role is not Role.PLAIN or option.name in MERE_NAMES:
             return [text]
         return [text, *self._file(value.partition("=")[2] if option.name == "-mllvm" else value)]

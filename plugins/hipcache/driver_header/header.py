@@ -145,7 +145,7 @@ def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
     named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
     parts = [
         *_compiler(front),
-        *(("option", " ".join(option.text)) for option in _options(front) if option.name not in skipped),
+        *(("option", option.joined) for option in _options(front) if option.name not in skipped),
         *named,
         *([("directory", directory)] if relative else []),
     ]
@@ -154,7 +154,7 @@ def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
 
 def macros_key(front: FrontEnd) -> Key:
     """The key of the macros that the compiler defines."""
-    options = (("option", " ".join(option.text)) for option in _options(front, macros=False))
+    options = (("option", option.joined) for option in _options(front, macros=False))
     return make_key("macros that the compiler defines", [*_compiler(front), *options])
 
 

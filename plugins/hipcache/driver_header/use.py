@@ -70,7 +70,7 @@ class HeaderNotes:
     def _key(self, front: FrontEnd) -> str:
         options = (option for option in front.job.options if option.name in _OF_PASS)
         parts = [("source", os.path.join(self.session.command.cwd, front.source))]
-        parts += [("option", " ".join(option.text)) for option in options]
+        parts += [("option", option.joined) for option in options]
         return make_key("pass in vain with the driver's header", parts).digest
 
 

@@ -321,14 +321,16 @@ def preprocess(
     # That a name is one of a macro already is only warned of.
     if not _OF_TEXT.isdisjoint(options) or (unused and not _SILENT.isdisjoint(options)):
         return None
+    if any(map(preprocessed.is_open, front.macros)):
+        return None  # the last one would take in the first mark of a builtin macro
     argv = front.preprocessor(marked, left_out)
     if replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
     poison = preprocessed.poison({*unused, *left_out})
     if poison:
-        # A macro that a file of -imacros has could name these before they are poisoned.
+        # A file of -imacros could name these before they are poisoned, or switch the warning off.
         file = session.jobs.scratch(f"poison-{front.key.digest}", poison)
-        argv[2:2] = ["-imacros" if left_out else "-include", str(file)]
+        argv[2:2] = ["-imacros", str(file)]
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         done = session.jobs.attempt(argv)

@@ -75,7 +75,7 @@ def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], searc
     names = {_MACRO_NAME.split(name, 1)[0] for name, _, value in defined if basedir.portable(value) != value}
     if not names:
         return False
-    if not all(map(str.isascii, names)):  # these can be spelled in other ways
+    if any(map(preprocessed.is_open, macros)):  # of another name, which may be spelled in other ways
         return True
     values = [os.fsencode(value) for _, _, value in defined]
     texts = (Path(files.resolve(path)).read_bytes() for path in read if not search.is_own(path, basedir))

@@ -42,14 +42,18 @@ _ESCAPE = pattern(rb"\\(.)")
 _DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
 _HEADER = pattern(rb"/include/c\+\+/[^/]+/(?:\w+/)*source_location")
 #: A token of a value for which a mark can stand, or blanks. Where macros count their arguments or look for parentheses,
-#: a comma or a parenthesis matters unseen; and clang has something to say about a lone quote or a comment.
-SIMPLE = r"[ \t]|[0-9][\w.]*(?![\w.])|\"(?:[^\"\\\n]|\\[^\n])*\"(?!\w)|[-+*.<>=&|^~]"
-_SIMPLE_OR_NAMES = pattern(rf"(?:{SIMPLE}|[A-Za-z_]\w*(?!\w))+", re.ASCII)
+#: a comma or a parenthesis matters unseen; and clang has something to say about the mere definition if there is a lone
+#: quote or a comment, a trigraph, `<=>` (one token since C++20), or a carriage return, which ends an option's value.
+SIMPLE = r"[ \t]|[0-9][\w.]*(?![\w.])|\"(?:(?!\?\?)(?:[^\"\\\n\r]|\\(?!\?\?)[^\n\r]))*\"(?!\w)|(?!<=>)[-+*.<>=&|^~]"
+# (as it has about `__VA_OPT__`, and with -Wc++98-compat about `u"text"`)
+_SIMPLE_OR_NAMES = pattern(rf"(?:{SIMPLE}|(?!__VA_|(?:u8?|U)\")[A-Za-z_]\w*(?!\w))+", re.ASCII)
 # Names that the compiler gives a meaning, or that stand in its own macros (`__INT32_TYPE__` is `int`,
 # `__INTMAX_C_SUFFIX__` is `L`) or in pragmas.
 _OF_COMPILER = pattern(r"__|_[A-Z]|[a-z_]+$|[ULF]+$|(?:ON|OFF|STDC|GCC|DEFAULT|FP_CONTRACT)$")
-# A raw string, a comment, or a line that goes on by a trigraph. (Clang ends a value with a backslash itself.)
-_OPEN = pattern(r"R\"|/\*|\?\?/")
+# A raw string, a comment, or a line that goes on. (Clang ends the value of -D with a backslash itself, but not -U's.)
+_OPEN = pattern(r"R\"|/\*|\?\?/|\\\s*\Z")
+# Clang writes the text of -D and -U into a directive: `-U " A"` takes A back, too.
+_OF_ONE_NAME = pattern(r"[A-Za-z_]\w*(?:\([\w ,.]*\))?(?:=.*)?", re.ASCII | re.DOTALL)
 _NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
 
 
@@ -152,15 +156,15 @@ def name_of(option: str) -> str:
 
 
 def is_open(value: str) -> bool:
-    """May the value that an option gives a macro take in the definitions behind it?"""
-    return bool(_OPEN.search(value))
+    """May the text of a -D or -U take in the definitions behind it, or be of another macro than its first word?"""
+    return bool(_OPEN.search(value)) or not _OF_ONE_NAME.fullmatch(value)
 
 
 def names_in(option: str) -> frozenset[str] | None:
     """The names in the value that an option gives a plain macro, which may be names of other macros; None if a mark
     cannot stand for the value."""
     value = option.partition("=")[2]
-    if not value.strip() or is_open(value) or not _SIMPLE_OR_NAMES.fullmatch(value):
+    if not value.strip() or _OPEN.search(value) or not _SIMPLE_OR_NAMES.fullmatch(value):
         return None
     return frozenset(filter(None, _NAME_OR_OTHER.findall(value)))
 

@@ -48,7 +48,7 @@ def record(
     Raises Untraceable if the result must not be kept.
     """
     began = times.change_limit(started)
-    clocks = frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
+    clocks = _left_builtin(macros)
     dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
     clocks -= dates
     given = {piece for macro in macros for piece in includes.scan_macro(macro).pieces}
@@ -180,6 +180,13 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
         if times.latest(status[4]) >= began:
             raise Untraceable(times.why_changed(path, status[4]))
         yield OtherFile(path, digest, files.lasting(status))
+
+
+def _left_builtin(macros: Collection[str]) -> frozenset[str]:
+    """The macros of the date and the time that no option takes away."""
+    if any(map(preprocessed.is_open, macros)):
+        return frozenset(pasted.TIMES)
+    return frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
 
 
 def _clocks(scan: Scan) -> set[str]:

@@ -1,0 +1,89 @@
+"""Options of macros whose texts do more than define a macro: they take in others, or make clang say something."""
+
+from __future__ import annotations
+
+import pytest
+from hip import HIP_IN_SHORT, HIT, Lab
+from kernels import kernel
+
+COUNTS = "#define NTH(a, b, n, ...) n\n#define NTH_(...) NTH(__VA_ARGS__)\n#define COUNT(...) NTH_(__VA_ARGS__, 2, 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "macro", "after"),
+    [
+        ("-w -DA=1,2 -DY={}", "COUNT(Y)", "A"),
+        ("-Wno-everything -DA=1,2 -DY={}", "COUNT(Y)", "A"),
+        ("-imacros silent.hpp -DB=1,2 -DY={}", "COUNT(Y)", "B"),
+        ('-DX=R"( -DY={} -DZ=)"', "sizeof(X)", "22"),
+        ("-w -std=c++14 -DA=1,2 -DX=??/ -DY={}", "COUNT(X)", "A"),
+        ('-w -DX={} -DA=1 -DZ=)"', "COUNT(A)", 'R"("'),
+    ],
+)
+def test_a_value_that_names_or_takes_in_a_definition_counts_it(lab: Lab, options: str, macro: str, after: str) -> None:
+    lab.write("silent.hpp", '#pragma clang diagnostic ignored "-Weverything"\n')
+    lab.write("k.hip", kernel(macro, COUNTS + "#ifndef A\n#define A 1,2\n#endif\n"))
+    before = lab.warm(*options.format(1).split())
+    lab.changed(before, *options.format(after).split())
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        *(("-DZ", value) for value in ("<=>", "a <=> b", "__VA_OPT__", '"a\rb"', '"\\\r"', '"??="')),
+        *(("-Wc++98-compat", value) for value in ('u8"a"', 'U"a"')),
+        ("-std=c++14", '"??="'),
+    ],
+)
+def test_what_clang_says_of_a_value_that_nobody_uses_is_said(lab: Lab, flag: str, value: str) -> None:
+    lab.write("k.hip", kernel("3"))
+    for given in ("1", "2", value, "3"):
+        lab.compile(flag, f"-DX={given}")  # compares what is said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-UA\\", "-D__TIME__=1"],
+        ["-DX=/*", "-D__TIME__=1", "-DZ=*/"],
+        ['-DX=R"(', "-D__TIME__=1", '-DZ=)"'],
+        ["-std=c++14", "-DX=??/", "-D__TIME__=1"],
+    ],
+)
+def test_the_time_is_the_compilers_where_its_definition_is_taken_in(lab: Lab, options: list[str]) -> None:
+    lab.write("k.hip", kernel("sizeof(__TIME__)"))
+    for _ in range(2):
+        lab.hipcache(*lab.words("-w", *options))
+        assert lab.counted().outcome != HIT
+
+
+def test_a_directory_whose_name_begins_with_a_blank_is_another_one(lab: Lab) -> None:
+    lab.write("inc/value.hpp", "#define VALUE 1\n")
+    lab.write(" inc/value.hpp", "#define VALUE 2\n")
+    lab.write("k.hip", kernel("VALUE", "#include <value.hpp>"))
+    before = lab.warm("-Xclang", "-I", "-Xclang", "inc")
+    lab.changed(before, "-Xclang", "-I inc")
+
+
+@pytest.mark.parametrize("option", ["-UA\\", "-DX=??/"])
+def test_a_line_counts_where_an_option_takes_in_what_follows(lab: Lab, option: str) -> None:
+    flags = ("-w", "-std=c++14", "-fno-exceptions", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", option)
+    lab.write("k.hip", kernel("__LINE__"))
+    before = lab.warm(*flags)
+    for lines in (1, 2):
+        lab.write("k.hip", "\n" * lines + kernel("__LINE__"))
+        before = lab.changed(before, *flags)
+
+
+@pytest.mark.parametrize(
+    "options", [['-D VALUE="{}/x"'], ['-DVALUE=R"(', '-DOTHER="{}/x"', '-DLAST=)"'], ['-DVALUE="{}/x"']]
+)
+def test_the_base_directory_in_a_value_counts_where_it_is_used(lab: Lab, options: list[str]) -> None:
+    made = []
+    for name in ("short", "a_longer_one"):
+        lab.write(f"{name}/hip_in_short.hpp", HIP_IN_SHORT)
+        lab.write(f"{name}/k.hip", kernel("(int)sizeof(VALUE)"))
+        top = lab.root / name
+        flags = [option.format(top) for option in options]
+        made.append(lab.compile("-w", *flags, cwd=top, env={"HIPCACHE_BASEDIR": str(top)}))
+    assert made[0].object != made[1].object
