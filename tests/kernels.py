@@ -26,6 +26,9 @@ extern "C" unsigned __hipPushCallConfiguration(dim3, dim3, unsigned long = 0, vo
 extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
 """
 
+# The number of a macro's arguments, one or two: it does not show the arguments.
+COUNTS = "#define NTH(a, b, n, ...) n\n#define NTH_(...) NTH(__VA_ARGS__)\n#define COUNT(...) NTH_(__VA_ARGS__, 2, 1)"
+
 KERNEL = """\
 #include "hip_in_short.hpp"
 extern "C" __global__ void kernel(int* p) { p[0] = p[1] * 3; }

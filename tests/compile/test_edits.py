@@ -10,6 +10,7 @@ import time
 
 import pytest
 from hip import HIT, Lab, kernel, with_19
+from kernels import COUNTS
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -531,7 +532,6 @@ def test_a_date_that_one_pass_expands_is_not_stored_for_that_one(lab: Lab, direc
 # Where a mark in place of a value would go unseen
 
 
-COUNTS = "#define NTH(a, b, n, ...) n\n#define NTH_(...) NTH(__VA_ARGS__)\n#define COUNT(...) NTH_(__VA_ARGS__, 2, 1)"
 PICKS = "#define PICK_(a, b, ...) b\n#define PICK(...) PICK_(__VA_ARGS__)\n#define FULL ~, 1"
 UNSEEN = {
     "a comma": (kernel("COUNT(ON)", COUNTS), "1", "1,2"),

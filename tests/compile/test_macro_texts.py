@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hip import HIP_IN_SHORT, HIT, Lab
-from kernels import kernel
-
-COUNTS = "#define NTH(a, b, n, ...) n\n#define NTH_(...) NTH(__VA_ARGS__)\n#define COUNT(...) NTH_(__VA_ARGS__, 2, 1)\n"
+from kernels import COUNTS, kernel
 
 
 @pytest.mark.parametrize(
@@ -22,7 +20,7 @@ COUNTS = "#define NTH(a, b, n, ...) n\n#define NTH_(...) NTH(__VA_ARGS__)\n#defi
 )
 def test_a_value_that_names_or_takes_in_a_definition_counts_it(lab: Lab, options: str, macro: str, after: str) -> None:
     lab.write("silent.hpp", '#pragma clang diagnostic ignored "-Weverything"\n')
-    lab.write("k.hip", kernel(macro, COUNTS + "#ifndef A\n#define A 1,2\n#endif\n"))
+    lab.write("k.hip", kernel(macro, COUNTS + "\n#ifndef A\n#define A 1,2\n#endif\n"))
     before = lab.warm(*options.format(1).split())
     lab.changed(before, *options.format(after).split())
 

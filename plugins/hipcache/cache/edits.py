@@ -179,7 +179,7 @@ class Edits:
         """Does the preprocessor not meet these macros of options at all? (Options come before what forbids them.)"""
         assert self.preprocess
         others = [value for value in front.macros if preprocessed.name_of(f"-D{value}") not in macros]
-        if any(preprocessed.is_open(value) or any(name in value for name in macros) for value in others):
+        if any(name in value for name in macros for value in others):
             return False
         made = self.preprocess(front, (), {}, (), macros)
         return made is not None and preprocessed.has_none(made, macros)

@@ -60,8 +60,6 @@ _WITHOUT_PATHS = pattern(
 _WITHOUT_LINES = ("-emit-llvm-uselists", "-fgpu-rdc", "--offload-new-driver", "-flto=full", "-flto-unit")
 _SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=[\w.,+-]*)?")
 _LLVM_WITHOUT_PATHS = pattern(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
-# (`A =1` and `A=2` are of one macro, as are two spellings of a letter)
-_DEFINED = pattern(r"([A-Za-z_]\w*)(?![^=(])", re.ASCII)
 _DOTS = pattern(r"^(?:\./+)+")
 
 
@@ -230,9 +228,8 @@ def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], s
     others["source", portable(spelling.source[1])] = ("source", portable(spelling.source[0]))
     inputs = [others.get(pair, pair) for pair in front.inputs]
     macros = [("option", portable(one.joined)) for one in job.options if one.role is Role.MACRO]
-    values = [one.value for one in job.options if one.role is Role.MACRO and not preprocessed.is_open(one.value)]
-    defined = {found[1] for found in map(_DEFINED.match, values) if found}
-    if len(defined) == len(macros):
+    defined = {preprocessed.macro_of(one.value) for one in job.options if one.role is Role.MACRO}
+    if len(defined) == len(macros) and "" not in defined:
         ordered, unordered = iter(sorted(macros)), frozenset(macros)  # some builds have thousands
         inputs = [next(ordered) if pair in unordered else pair for pair in inputs]
     return make_key(f"{front.kind} however spelled", [pair for pair in inputs if pair])

@@ -7,7 +7,7 @@ anew.
 
 The variables and every path that mattered are in the record twice. Once as one digest of their *state*, which takes a
 `stat` for each file (`inputs/watched.py`). Where that differs (a fresh clone has other inodes and times; so has a store
-in a container), their *contents* decide, as in ccache's direct mode: see `direct/remember.py`. If these are as they
+in a container), their *contents* decide, as in ccache's direct mode: see `direct/contents.py`. If these are as they
 were, the native program writes the state that it found into the record, in place of the old one, so that the next hit
 takes the short way (`native/refresh.c`). A state stands for the contents only if all files in it were old enough when
 they were read (git calls the others racily clean). So a record of young files has no state, until it is refreshed.
@@ -30,7 +30,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
                   hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
-    contents      string: of `watched` (`direct/remember.py`); empty if they are not known
+    contents      string: of `watched` (`direct/contents.py`); empty if they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
                   `watched.states` gives for it: so the digest means the same without the record (`native/ask.c`);
                   NO_STATE if not known

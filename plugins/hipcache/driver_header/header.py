@@ -43,8 +43,6 @@ DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
 TEXTS = (DEPRECATED, PUTS_OFF, PASTES)
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
-# What ends the name of a macro: clang writes `#define NAME VALUE`, with what is before the first `=` for NAME.
-_NAME = pattern(r"[^\w$]")
 
 # Roles of options that the text of the header does not depend on.
 _NOT_READ = {
@@ -92,7 +90,9 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
-        if option.role is Role.MACRO and (texts_in(os.fsencode(option.value)) or preprocessed.is_open(option.value)):
+        if option.role is Role.MACRO and (
+            texts_in(os.fsencode(option.value)) or not preprocessed.macro_of(option.value)
+        ):
             return f"{option.value} may name what is deprecated, puts errors off, or takes in other options"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
@@ -118,7 +118,7 @@ def is_of_user(option: Option) -> bool:
 def macros(front: FrontEnd, *, all_of_them: bool = False) -> list[str]:
     """The names of the command's macros; by default of those that the header is made without."""
     defined = (option for option in front.job.options if option.role is Role.MACRO)
-    return [_NAME.split(option.value, maxsplit=1)[0] for option in defined if all_of_them or is_of_user(option)]
+    return [preprocessed.macro_of(option.value) for option in defined if all_of_them or is_of_user(option)]
 
 
 def directories(front: FrontEnd) -> list[str]:

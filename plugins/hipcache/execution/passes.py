@@ -321,7 +321,7 @@ def preprocess(
     # That a name is one of a macro already is only warned of.
     if not _OF_TEXT.isdisjoint(options) or (unused and not _SILENT.isdisjoint(options)):
         return None
-    if any(map(preprocessed.is_open, front.macros)):
+    if not all(map(preprocessed.macro_of, front.macros)):
         return None  # the last one would take in the first mark of a builtin macro
     argv = front.preprocessor(marked, left_out)
     if replaced:

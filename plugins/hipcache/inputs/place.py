@@ -37,7 +37,6 @@ from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
 
-_MACRO_NAME = pattern(r"\W")
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])
 # They define assert() of libc, and the checks and messages of libstdc++: for messages only.
 _LENDERS = pattern(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+config\.h|pstl/pstl_config\.h))")
@@ -71,13 +70,13 @@ def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: S
 
 def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], search: SearchPath) -> bool:
     basedir = files.basedir
-    defined = [one.partition("=") for one in macros]
-    names = {_MACRO_NAME.split(name, 1)[0] for name, _, value in defined if basedir.portable(value) != value}
+    defined = [(preprocessed.macro_of(one), one.partition("=")[2]) for one in macros]
+    names = {name for name, value in defined if basedir.portable(value) != value}
     if not names:
         return False
-    if any(map(preprocessed.is_open, macros)):  # of another name, which may be spelled in other ways
+    if not all(name for name, _ in defined):
         return True
-    values = [os.fsencode(value) for _, _, value in defined]
+    values = (os.fsencode(value) for _, value in defined)
     texts = (Path(files.resolve(path)).read_bytes() for path in read if not search.is_own(path, basedir))
     return bool(pasted.named(chain(values, texts), names))
 
@@ -96,11 +95,12 @@ def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tu
     words: set[str] = set()
     asserts = True
     for option, macro in defined:
-        if macro.startswith("NDEBUG"):  # `-U "NDEBUG "` takes it back, too
-            asserts = option == "-U" or macro.partition("=")[0] != "NDEBUG"
+        name = preprocessed.macro_of(macro)
+        if name == "NDEBUG":
+            asserts = option == "-U"
         given = includes.scan_macro(macro)
         words |= given.pieces
-        if given.shown or preprocessed.is_open(macro):
+        if given.shown or not name:
             return True
     found: list[tuple[bool, frozenset[str]]] = []
     for path, scan in scans.items():

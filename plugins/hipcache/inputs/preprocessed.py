@@ -53,7 +53,7 @@ _OF_COMPILER = pattern(r"__|_[A-Z]|[a-z_]+$|[ULF]+$|(?:ON|OFF|STDC|GCC|DEFAULT|F
 # A raw string, a comment, or a line that goes on. (Clang ends the value of -D with a backslash itself, but not -U's.)
 _OPEN = pattern(r"R\"|/\*|\?\?/|\\\s*\Z")
 # Clang writes the text of -D and -U into a directive: `-U " A"` takes A back, too.
-_OF_ONE_NAME = pattern(r"[A-Za-z_]\w*(?:\([\w ,.]*\))?(?:=.*)?", re.ASCII | re.DOTALL)
+_OF_ONE_NAME = pattern(r"([A-Za-z_]\w*)(?:\([\w ,.]*\))?(?:=.*)?", re.ASCII | re.DOTALL)
 _NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
 
 
@@ -155,9 +155,11 @@ def name_of(option: str) -> str:
     return found[1] if found else ""
 
 
-def is_open(value: str) -> bool:
-    """May the text of a -D or -U take in the definitions behind it, or be of another macro than its first word?"""
-    return bool(_OPEN.search(value)) or not _OF_ONE_NAME.fullmatch(value)
+def macro_of(value: str) -> str:
+    """The macro that the text of a -D or -U defines or takes back; empty if that may be another one than its first
+    word, or if the text may take in the definitions behind it."""
+    found = _OF_ONE_NAME.fullmatch(value)
+    return found[1] if found and not _OPEN.search(value) else ""
 
 
 def names_in(option: str) -> frozenset[str] | None:

@@ -16,10 +16,7 @@ from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
-from hipcache.patterns import pattern
 from hipcache.values import replace
-
-_DEFINED_NAME = pattern(r"[=(]")
 
 
 def record(
@@ -184,9 +181,8 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
 
 def _left_builtin(macros: Collection[str]) -> frozenset[str]:
     """The macros of the date and the time that no option takes away."""
-    if any(map(preprocessed.is_open, macros)):
-        return frozenset(pasted.TIMES)
-    return frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
+    names = frozenset(map(preprocessed.macro_of, macros))
+    return frozenset(pasted.TIMES).difference(() if "" in names else names)
 
 
 def _clocks(scan: Scan) -> set[str]:
