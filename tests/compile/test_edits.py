@@ -304,6 +304,17 @@ def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:
     assert lab.compile("-DCOMMIT=2").outcome == HIT
 
 
+def test_states_of_other_code_leave_room_for_one_that_is_alike(lab: Lab) -> None:
+    text = kernel("__LINE__")
+    lab.write("k.hip", text)
+    lab.warm("-DV=1")
+    for code in ("4", "5", "6"):
+        lab.write("k.hip", text.replace("__LINE__", code))
+        lab.compile("-DV=1")
+    lab.write("k.hip", text)
+    assert lab.compile("-DV=2").outcome == HIT
+
+
 @pytest.mark.new_driver
 @pytest.mark.parametrize(
     "shown",

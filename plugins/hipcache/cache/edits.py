@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 
 from hipcache.build import Bound
 from hipcache.cache import entries
@@ -78,8 +79,9 @@ class Edits:
         keys = list(filter(None, (bound.key.digest, loose_key(bound))))
         records = self.shelf.records(keys)
         for key in keys:
-            for entry in entries.unpack(records.get(key))[:_MOST_COMPARED]:
-                reads = self.reads.get(entry.reads) if self._may_be_alike(front, entry) else None
+            alike = (entry for entry in entries.unpack(records.get(key)) if self._may_be_alike(front, entry))
+            for entry in islice(alike, _MOST_COMPARED):
+                reads = self.reads.get(entry.reads)
                 if reads:
                     yield entry, reads, entry.reads
         if pass_of(bound).shared:
