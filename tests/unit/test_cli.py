@@ -102,7 +102,26 @@ def test_gc_and_clear_leave_a_read_only_store_alone(shell: Shell) -> None:
     for verb in ("gc", "clear"):
         assert shell(verb, HIPCACHE_READONLY="1") == 1
         assert "HIPCACHE_READONLY" in shell.err
+        assert shell(verb, "--dry-run", HIPCACHE_READONLY="1") == 0
     assert store.size().entries == 1
+
+
+def test_a_dry_run_tells_what_gc_then_frees_and_writes_nothing(shell: Shell) -> None:
+    store = LocalStore(shell.dir, max_bytes=0)
+    for number in range(4):
+        store.put_blob(bytes([number]) * 100_000)
+    left = shell.dir / "v2/tmp/work-left"
+    left.mkdir()
+    (left / "x.bc").write_bytes(b"x" * 10_000)
+    os.utime(left, (0, 0))
+    before = {path: path.stat().st_mtime_ns for path in shell.dir.rglob("*")}
+    assert shell("gc", "--dry-run", "--max-size", "250K") == 0
+    assert {path: path.stat().st_mtime_ns for path in shell.dir.rglob("*")} == before
+    told = shell.out.split(" in ")[0]
+    assert "2 entries would be freed" in shell.out
+    assert shell("gc", "--max-size", "250K") == 0
+    assert f"freed {told};" in shell.out
+    assert not left.exists()
 
 
 def test_a_mark_or_setting_that_is_not_there_is_told_with_what_to_do(shell: Shell, tmp_path: Path) -> None:

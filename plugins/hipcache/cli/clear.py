@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     settings = config.load(console.environ, strict=True)
-    store = open_to_remove(settings, console)
+    store = open_to_remove(settings, console, dry_run=options.dry_run)
     if store is None:
         return 0
     size = store.size(beside=True)

@@ -20,7 +20,7 @@ from hipcache.patterns import pattern
 from hipcache.report import conditions
 from hipcache.store import seal
 from hipcache.store.layout import ACTIONS, HEADER_BYTES, DamagedEntry, action_name, blob_name, unpack_action
-from hipcache.store.local import LocalStore, is_there, open_to_write
+from hipcache.store.local import LocalStore, is_there, open_store, open_to_write
 from hipcache.store.seal import Seal
 
 SUMMARY = "remove the least recently used entries"
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     settings = config.load(console.environ, strict=True)
-    store = open_to_remove(settings, console)
+    store = open_to_remove(settings, console, dry_run=options.dry_run)
     if store is None:
         return 0
     path = options.not_used_by
@@ -92,12 +92,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def open_to_remove(settings: config.Config, console: Console) -> LocalStore | None:
-    """The store, whose statistics then count what is removed; None, and a message, if there is none yet."""
+def open_to_remove(settings: config.Config, console: Console, *, dry_run: bool = False) -> LocalStore | None:
+    """The store, whose statistics then count what is removed; None, and a message, if there is none yet. `dry_run`: to
+    read it alone."""
     if not is_there(settings):
         print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=console.out)
         return None
-    store = open_to_write(settings)
+    store = open_store(settings, read_only=True) if dry_run else open_to_write(settings)
     conditions.follow_upkeep(settings, store)
     return store
 

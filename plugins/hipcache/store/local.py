@@ -319,8 +319,8 @@ class LocalStore:
         entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
         `progress` is told how many entries are removed. Raises StoreError."""
         limit = max_bytes if max_bytes is not None else (self.max_bytes or None)
-        with self.work.upkeep("collect"):
-            swept = 0 if dry_run else self._upkeep.sweep()
+        with as_store_error("read", self.confined.base) if dry_run else self.work.upkeep("collect"):
+            swept = self._upkeep.sweep(dry_run=dry_run)
             return swept + self._upkeep.collect(limit, unused_for, keeping, progress, dry_run=dry_run)
 
     def tell(self, evicted: Callable[[int, int], object], counted: Callable[[int, int], object]) -> None:

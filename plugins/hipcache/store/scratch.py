@@ -55,15 +55,15 @@ def work_directory(make: Callable[[str], None], confined: Confined) -> Iterator[
             os.close(lock)
 
 
-def sweep(confined: Confined, now: float) -> int:
-    """Remove what dead processes left in tmp/; the bytes freed. `now`: seconds since the epoch. Raises nothing."""
-    freed: list[int] = []
+def leftovers(confined: Confined, now: float) -> Iterator[tuple[str, os.stat_result]]:
+    """Names and states of what dead processes left in tmp/. `now`: seconds since the epoch. Raises nothing."""
+    listing: list[tuple[str, os.stat_result]] = []
     with suppress(OSError):
-        for last, status in confined.listing(TMP):
-            with suppress(OSError):
-                if _is_dead(confined, f"{TMP}/{last}", status, now):
-                    confined.remove(f"{TMP}/{last}", freed.append)
-    return sum(freed)
+        listing = confined.listing(TMP)
+    for last, status in listing:
+        with suppress(OSError):
+            if _is_dead(confined, f"{TMP}/{last}", status, now):
+                yield f"{TMP}/{last}", status
 
 
 def _is_dead(confined: Confined, name: str, status: os.stat_result, now: float) -> bool:

@@ -161,16 +161,17 @@ class Upkeep:
 
     def beside(self) -> int:
         """Bytes of what is no entry: statistics, and what is worked on in tmp/."""
-        return sum(self._tree_bytes(name) for name in (STATISTICS, TMP))
+        return sum(self._bytes_in(name) for name in (STATISTICS, TMP))
 
-    def _tree_bytes(self, directory: str, depth: int = 3) -> int:
-        size = 0
+    def _bytes_in(self, directory: str, depth: int = 3) -> int:
         with suppress(OSError):
-            for last, status in self._confined.listing(directory):
-                size += charge(last, status.st_size)
-                if depth and stat.S_ISDIR(status.st_mode):
-                    size += self._tree_bytes(f"{directory}/{last}", depth - 1)
-        return size
+            listing = self._confined.listing(directory)
+            return sum(self._bytes_of(f"{directory}/{last}", status, depth) for last, status in listing)
+        return 0
+
+    def _bytes_of(self, name: str, status: os.stat_result, depth: int = 3) -> int:
+        inside = self._bytes_in(name, depth - 1) if depth and stat.S_ISDIR(status.st_mode) else 0
+        return charge("", status.st_size) + inside
 
     def count(self) -> list[StoreEntry]:
         """List all entries and put the sum right. Raises OSError."""
@@ -229,15 +230,14 @@ class Upkeep:
         dry_run: bool,
     ) -> int:
         """See `LocalStore.collect`. Raises OSError."""
-        entries = self.count()
+        entries = list(self.entries()) if dry_run else self.count()
         kept = keeping() if keeping else None
         old = frozenset() if unused_for is None else frozenset(self.unused_for(entries, unused_for))
         first = [entry for entry in entries if entry in old or (kept is not None and entry.name not in kept)]
         gone = frozenset(first)
         rest = self.by_last_use(entry for entry in entries if entry not in gone)
         if dry_run:
-            freed = sum(entry.size for entry in first)
-            going = first + ([] if limit is None else self.over(rest, limit + freed))
+            going = first + ([] if limit is None else _over(rest, sum(entry.size for entry in rest) - limit))
             progress(len(going))
             return sum(entry.size for entry in going)
         freed = self.evict(first, 0, progress=progress)
@@ -245,24 +245,14 @@ class Upkeep:
         self._tell()
         return freed
 
-    def over(self, entries: Sequence[StoreEntry], down_to: int) -> list[StoreEntry]:
-        """Those from the first on that have to go until `down_to` bytes are held. Raises OSError."""
-        with self.ledger.held() as book:
-            over = book.bytes - down_to
-        going: list[StoreEntry] = []
-        for entry in entries:
-            if over <= 0:
-                break
-            going.append(entry)
-            over -= entry.size
-        return going
-
     def evict(
         self, entries: Sequence[StoreEntry], down_to: int, *, progress: Callable[[int], object] = no_progress
     ) -> int:
         """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
         after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
-        going = sorted(self.over(entries, down_to), key=lambda entry: entry.name)
+        with self.ledger.held() as book:
+            over = book.bytes - down_to
+        going = sorted(_over(entries, over), key=lambda entry: entry.name)
         freed = removed = 0
         for start in range(0, len(going), BATCH):
             with self.ledger.held() as book:
@@ -298,10 +288,15 @@ class Upkeep:
         self._tell()
         return freed
 
-    def sweep(self) -> int:
-        """Remove what dead processes left; the bytes freed. Raises OSError."""
-        now = self._clock()
-        freed = scratch.sweep(self._confined, now)
+    def sweep(self, *, dry_run: bool = False) -> int:
+        """Remove what dead processes left; the bytes freed. `dry_run`: remove nothing. Raises OSError."""
+        now, freed = self._clock(), 0
+        for name, status in scratch.leftovers(self._confined, now):
+            freed += self._bytes_of(name, status)
+            if not dry_run:
+                self._confined.remove(name)
+        if dry_run:
+            return freed
         for last, status in self._confined.listing(STATISTICS):
             if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_STATISTICS:
                 self._confined.remove(f"{STATISTICS}/{last}")
@@ -309,6 +304,17 @@ class Upkeep:
             book.swept_at = max(1, int(now))
             book.save()
         return freed
+
+
+def _over(entries: Iterable[StoreEntry], over: int) -> list[StoreEntry]:
+    """Those from the first on that have to go until so many bytes less are held."""
+    going: list[StoreEntry] = []
+    for entry in entries:
+        if over <= 0:
+            break
+        going.append(entry)
+        over -= entry.size
+    return going
 
 
 def clear(confined: Confined, ledger: Ledger, progress: Callable[[int], object]) -> int:
