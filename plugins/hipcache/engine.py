@@ -75,7 +75,7 @@ class Engine:
 
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
-    store = open_store(config)
+    store = open_store(config, defers_upkeep=True)
     shares = not store.read_only
     store.work.on_timeout = partial(conditions.tell_of_lock, config, environ)
     conditions.follow_upkeep(config, store)

@@ -30,7 +30,7 @@ def test_what_is_exported_is_imported(shop: Shop, suffix: str) -> None:
     assert shop(shop.there, "import", file) == 0, shop.err
     assert shop.out == "2 entries read: 2 new, 0 already there\n"
     assert (shop.there.get_blob(digest), shop.there.get_action(KEY)) == (b"code", UNIT)
-    assert shop.there.size().entries == 2, "the ledger has counted them"
+    assert shop.there.size().entries == 1, "the ledger has counted them: one pack"
     assert shop(shop.there, "import", file) == 0
     assert shop.out == "2 entries read: 0 new, 2 already there\n"
 
@@ -69,9 +69,9 @@ def test_an_entry_is_as_old_as_it_was_and_never_of_the_future(shop: Shop) -> Non
         os.utime(shop.here.root / "v2/blobs" / digest, (time, time))
     shop(shop.here, "export", shop.file)
     shop(shop.there, "import", shop.file)
-    old, future = (shop.there.root / "v2/blobs" / digest for digest in digests)
-    assert old.stat().st_mtime == OLD
-    assert future.stat().st_mtime <= shop.file.stat().st_mtime + 60
+    old, future = (shop.there.names("blobs")[digest] / 1e9 for digest in digests)
+    assert old == OLD
+    assert future <= shop.file.stat().st_mtime + 60
 
 
 @pytest.mark.parametrize("time", [-300_000_000, 10_000_000_000])
@@ -180,6 +180,8 @@ def test_a_build_is_served_from_an_imported_store(lab: Lab, tmp_path: Path) -> N
     assert lab.hipcache("export", file).status == 0
     other = {"HIPCACHE_DIR": str(tmp_path / "other")}
     assert lab.hipcache("import", file, env=other).status == 0
+    assert len(list((tmp_path / "other/v2/packs").iterdir())) == 2, "the compile's, and the index"
+    assert not list((tmp_path / "other/v2/blobs").iterdir())
     lab.environ.update(other)
     lab.count_anew()
     assert lab.compile("-MD").outcome == HIT

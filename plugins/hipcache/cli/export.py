@@ -97,7 +97,7 @@ def entries(
     """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
     epoch) and the contents that those records name; of them those whose names below `v2/` are in `only`, if it is
     given. Damaged ones are left out. `progress` is given the number so far. Raises OSError."""
-    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    reader = store.whole()
     times = {tree: dict(_listed(store, tree, only)) for tree in (BLOBS, ACTIONS)}
     used = {
         tree: {name: time for name, time in found.items() if since is None or time >= since - USE_STEP * NANO}
@@ -176,6 +176,7 @@ def merge(store: LocalStore, path: Path, progress: Progress) -> Counter[str]:
             )
         ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1
         progress(number)
+    store.pack_by_use()
     return ends
 
 

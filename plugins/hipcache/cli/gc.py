@@ -170,7 +170,9 @@ class Eviction:
                 mine.update(_named(payload))
         self.records = len(gone)
         # Packs with such a record leave whole: what others have in them is a miss for these.
-        gone |= {pack for pack, _, entries in self._store.packs() if not gone.isdisjoint(entries)}
+        packs = list(self._store.packs())
+        gone |= {pack for pack, _, entries in packs if not gone.isdisjoint(entries)}
+        gone |= {pack for pack, bases, _ in packs if not gone.isdisjoint(bases)}
         return AllBut(gone | set(map(blob_name, mine - others)))
 
 

@@ -76,7 +76,7 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
     HipcacheError if the store knows no object of the build."""
     if not build.objects:
         raise HipcacheError(f"'{build.name}' lists no HIP compile", "nothing was changed; name another build")
-    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    reader = store.whole()
     listed = {_place(path): path for path in build.objects}
     below = _place(os.path.join(build.directory, ""))
     kept: set[str] = set()

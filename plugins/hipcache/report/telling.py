@@ -72,7 +72,7 @@ def record(
                 path = os.path.join(cwd, output) if (output := _output(command)) else ""
                 ended = end.outcome, end.reason, end.detail, end.notes
                 told = Record(path, time.time(), tuple(command), cwd, *ended, {}, ())
-            _save(config, replace(told, seconds=round(took, 3)), began)
+            _save(config, replace(told, seconds=round(took, 3)))
     if config.log or config.stats_log:
         from hipcache.report import stats_log  # only for who wants one
 
@@ -84,14 +84,13 @@ def record(
         _log_line(config, line, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}", command)
 
 
-def _save(config: Config, told: Record, began: float | None) -> None:
+def _save(config: Config, told: Record) -> None:
     from hipcache.report.history import History
     from hipcache.store.layout import HISTORY
     from hipcache.store.local import LocalStore
 
-    # Whatever its records need; of the compile, nothing makes room for this.
-    since = time.time() - _took(began)
-    store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask, since=since)
+    # Nothing makes room for this but the compile's own store, at its end.
+    store = LocalStore(config.dir, max_bytes=0, umask=config.umask, defers_upkeep=True)
     History(store.notes(HISTORY)).save(told)
 
 
@@ -100,7 +99,7 @@ def indirect(config: Config, told: Record, why: str, began: float | None = None)
     `record`."""
     if why:
         note = f"the next compile of this command is no direct hit: {why}"
-        _save(config, replace(told, notes=(*told.notes, note), seconds=round(_took(began), 3)), began)
+        _save(config, replace(told, notes=(*told.notes, note), seconds=round(_took(began), 3)))
         log(config, f"{note} ({' '.join(told.command)})")
 
 

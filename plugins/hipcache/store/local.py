@@ -113,7 +113,8 @@ class LocalStore:
     `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
     `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS. `since`: when the
-    present compile began (None: now), what it uses is evicted last.
+    present compile began (None: now), what it uses is evicted last. `defers_upkeep`: to `pack`, when the compile's
+    entries take less.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class LocalStore:
         umask: int | None = None,
         packs: bool = True,
         since: float | None = None,
+        defers_upkeep: bool = False,
     ) -> None:
         self.root = root
         self.max_bytes = max_bytes
@@ -136,7 +138,7 @@ class LocalStore:
         self.confined = Confined(root, umask)
         self._upkeep = Upkeep(self.confined, clock, since)
         self._entries = Entries(self.confined, self._upkeep.ledger, clock, read_only=read_only)
-        self._puts = Puts(self._entries, self._upkeep, max_bytes, packs and not read_only)
+        self._puts = Puts(self._entries, self._upkeep, max_bytes, packs and not read_only, defers_upkeep)
         self.work = Work(self._entries)
 
     def pack(self) -> None:
@@ -144,6 +146,17 @@ class LocalStore:
         A compile has ended, and what is used from now on is the next one's."""
         self._upkeep.since = self._clock()
         self._puts.pack()
+
+    def whole(self) -> LocalStore:
+        """It to be read, with all that is in packs, whatever the index tells. Raises StoreError."""
+        reader = LocalStore(self.root, max_bytes=0, read_only=True, seal=self.seal)
+        with as_store_error("read", self.confined.base), suppress(FileNotFoundError):
+            reader._entries.packs.list_all()
+        return reader
+
+    def pack_by_use(self) -> None:
+        """The same, but one pack for those that were last used in one second: most such are of one compile."""
+        self._puts.pack(lambda name: self.confined.status(name).st_mtime_ns // 10**9)
 
     def packed(self, tree: str) -> dict[str, str]:
         """The pack (its name below `v2/`) by what names it of each that has no file of its own."""
@@ -290,8 +303,8 @@ class LocalStore:
     # The store as a whole
 
     def size(self, *, beside: bool = False) -> StoreSize:
-        """The ledger's numbers, or a count of all entries if it has none. `beside`: with the statistics and what is
-        worked on, which are looked at for that. Raises StoreError."""
+        """The ledger's numbers, or a count of all entries if it has none. `beside`: with what is no entry,
+        which is looked at for that. Raises StoreError."""
         with as_store_error("read", self.confined.base):
             try:
                 self.confined.status(TMP)
@@ -332,8 +345,6 @@ class LocalStore:
         with self.work.upkeep("clear"):
             return self._upkeep.sweep() + self._upkeep.clear(progress)
 
-    # How
-
 
 def _identity(fd: int) -> str:
     found = os.fstat(fd)
@@ -354,18 +365,28 @@ class Puts:
     upkeep: Upkeep
     max_bytes: int
     packs: bool
+    defers_upkeep: bool = False
     _fresh: dict[str, None] = field(default_factory=dict)
 
-    def pack(self) -> None:
-        """Put the records and contents that were put since the last time into one pack, the newest first."""
-        if not self.packs or not compression.library() or not native.reads_packs():
+    def pack(self, together: Callable[[str], object] = lambda name: None) -> None:
+        """Put the records and contents that were put since the last time into packs, the newest first: one pack for
+        those of which `together` gives the same."""
+        if not self._packs():
             return
-        names = list(self._fresh)
-        for name in names:
-            self._fresh.pop(name, None)
+        groups = dict[object, list[str]]()
         with suppress(OSError, compression.ZstdError, MemoryError):
-            for end in range(len(names), 0, -_PACKED):
-                self.entries.pack(names[max(0, end - _PACKED) : end][::-1])
+            for name in list(self._fresh):
+                self._fresh.pop(name, None)
+                with suppress(OSError):
+                    groups.setdefault(together(name), []).append(name)
+            for names in groups.values():
+                for end in range(len(names), 0, -_PACKED):
+                    self.entries.pack(names[max(0, end - _PACKED) : end][::-1])
+        with suppress(OSError):
+            self.upkeep.run(self.max_bytes)
+
+    def _packs(self) -> bool:
+        return self.packs and bool(compression.library()) and native.reads_packs()
 
     def put(self, name: str, content: bytes, *, own: bool = False) -> None:
         """Write an entry, then do the upkeep that is due. Raises StoreError."""
@@ -388,7 +409,7 @@ class Puts:
         with as_store_error("store", self.entries.confined.path(next(iter(portion)))):
             book = self.entries.put(portion, own=own)
         self._fresh.update(dict.fromkeys(filter(is_packed, portion)))
-        if self.upkeep.is_due(book, self.max_bytes):
+        if self.upkeep.is_due(book, self.max_bytes) and not (self.defers_upkeep and self._packs()):
             with suppress(OSError):
                 self.upkeep.run(self.max_bytes)
 
@@ -404,12 +425,18 @@ def is_there(config: Config) -> bool:
     return True
 
 
-def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
+def open_store(config: Config, *, read_only: bool = False, defers_upkeep: bool = False) -> LocalStore:
     """Read-only if that is asked for, here or in the settings, or if this user may not write it. Raises StoreError."""
     read_only = read_only or config.readonly or access.why_not_writable(Confined(config.dir)) is not None
     sealed = seal.read(config.key).within(config.namespace)
     return LocalStore(
-        config.dir, max_bytes=config.max_size, read_only=read_only, umask=config.umask, seal=sealed, packs=config.packs
+        config.dir,
+        max_bytes=config.max_size,
+        read_only=read_only,
+        umask=config.umask,
+        seal=sealed,
+        packs=config.packs,
+        defers_upkeep=defers_upkeep,
     )
 
 

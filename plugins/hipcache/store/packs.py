@@ -180,10 +180,19 @@ class Packs:
         self._tables: dict[str, Table] = {}
         self._contents: dict[tuple[str, int], bytes] = {}
         self._used: Counter[tuple[str, int]] = Counter()
+        self._listed: dict[str, list[str]] | None = None
+
+    def list_all(self) -> None:
+        """From now on find what is in the packs that are there now, whatever the index tells. Raises OSError."""
+        listed: dict[str, list[str]] = {}
+        for pack in sorted((name for name, _ in self.names()), key=lambda name: -self.table(name).made):
+            for name in self.table(pack).entries:
+                listed.setdefault(name, []).append(pack)
+        self._listed = listed
 
     def find(self, name: str) -> Place | None:
         """Raises nothing."""
-        for pack in self._named(name):
+        for pack in self._named(name) if self._listed is None else self._listed.get(name, ()):
             place = self.table(pack).entries.get(name)
             if place:
                 return place
@@ -309,7 +318,7 @@ class Packs:
 
     def note(self, pack: str, names: Iterable[str]) -> None:
         """Write into the index that these entries are in the pack; for who holds the ledger's lock. Raises OSError."""
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # whatever is there in its place
             fd = self._confined.open(INDEX, MOST_BLOB, os.O_RDWR)
             try:
                 slots = _slot_count(fd)
@@ -343,7 +352,11 @@ class Packs:
         fd = self._confined.create(temporary)
         try:
             write_all(fd, _INDEX_MAGIC + slots.to_bytes(8, "little") + table)
-            self._confined.rename(temporary, INDEX)
+            try:
+                self._confined.rename(temporary, INDEX)
+            except IsADirectoryError:
+                self._confined.remove(INDEX)
+                self._confined.rename(temporary, INDEX)
         except BaseException:
             with suppress(OSError):
                 self._confined.unlink(temporary)

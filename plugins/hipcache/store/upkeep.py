@@ -83,12 +83,15 @@ class Upkeep:
         self.ledger = Ledger(confined)
         self._clock = clock
         self.since = clock() if since is None else since
+        self._beside_entries = -1
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
     def is_due(self, book: Book, max_bytes: int) -> bool:
         """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no limit."""
-        return 0 < max_bytes < book.bytes or self._count_is_due(book) or self._sweep_is_due(book)
+        if self._beside_entries < 0 and max_bytes:
+            self._beside_entries = self._steady()
+        return 0 < max_bytes < book.bytes + self._beside_entries or self._count_is_due(book) or self._sweep_is_due(book)
 
     def _count_is_due(self, book: Book) -> bool:
         return not book.counted_at or self._is_past(book.counted_at, COUNT_SECONDS)
@@ -115,12 +118,13 @@ class Upkeep:
         book = self._numbers()
         if self._sweep_is_due(book):
             self.sweep()
-        if not (self._count_is_due(book) or 0 < max_bytes < book.bytes):
+        if not (self._count_is_due(book) or 0 < self._room(max_bytes) < book.bytes):
             return 0
         entries, freed = self.count(), 0
-        if 0 < max_bytes < self._numbers().bytes:
-            turns, last = self.by_turn(entries, max_bytes)
-            freed = self.evict(turns, int(max_bytes * KEEP)) + self.evict(last, max_bytes)
+        room = self._room(max_bytes)
+        if 0 < room < self._numbers().bytes:
+            turns, last = self.by_turn(entries, room)
+            freed = self.evict(turns, int(room * KEEP)) + self.evict(last, room)
         self._tell()
         return freed
 
@@ -160,8 +164,18 @@ class Upkeep:
                 yield StoreEntry(status.st_mtime_ns, name, charge(name, status.st_size))
 
     def beside(self) -> int:
-        """Bytes of what is no entry: statistics, and what is worked on in tmp/."""
-        return sum(self._bytes_in(name) for name in (STATISTICS, TMP))
+        """Bytes of statistics, index, and what is worked on in tmp/. (An empty store has 50 KB more.)"""
+        return self._steady() + self._bytes_in(TMP)
+
+    def _steady(self) -> int:
+        size = self._bytes_in(STATISTICS)
+        with suppress(OSError):
+            size += charge("", self._confined.status(INDEX).st_size)
+        return size
+
+    def _room(self, max_bytes: int) -> int:
+        """Bytes that entries may take of the limit; 0: any number."""
+        return max(1, max_bytes - self._steady()) if max_bytes else 0
 
     def _bytes_in(self, directory: str, depth: int = 3) -> int:
         with suppress(OSError):
@@ -190,16 +204,25 @@ class Upkeep:
                 Packs(self._confined).index()
         return entries
 
-    def by_last_use(self, entries: Iterable[StoreEntry]) -> list[StoreEntry]:
-        """The oldest first."""
-        now = self._clock()
-        return sorted(entries, key=lambda entry: (last_use(entry.mtime_ns, now), entry))
+    def uses(self, entries: Iterable[StoreEntry]) -> dict[str, int]:
+        """By name, the time of the last use (nanoseconds). A base is used with the packs that need it, and goes behind
+        them. A pack without its base is of no use."""
+        now, packs = self._clock(), Packs(self._confined)
+        uses = {entry.name: last_use(entry.mtime_ns, now) for entry in entries}
+        for pack in [name for name in uses if name.startswith(f"{PACKS}/")]:
+            table = packs.table(pack)
+            if not table.entries:
+                uses[pack] = 0
+            for base in table.bases & uses.keys():
+                uses[base] = max(uses[base], uses[pack] + 1)
+        return uses
 
-    def by_turn(self, entries: Iterable[StoreEntry], max_bytes: int) -> tuple[list[StoreEntry], list[StoreEntry]]:
+    def by_turn(self, entries: Sequence[StoreEntry], max_bytes: int) -> tuple[list[StoreEntry], list[StoreEntry]]:
         """In the order in which they have to go so that KEEP of the limit are held, and those that go only where they
         are more than all of it."""
-        ordered, now = self.by_last_use(entries), self._clock()
-        times = [last_use(entry.mtime_ns, now) for entry in ordered]
+        uses, now = self.uses(entries), self._clock()
+        ordered = sorted(entries, key=lambda entry: (uses[entry.name], entry))
+        times = [uses[entry.name] for entry in ordered]
         recent, present = (bisect_left(times, moment * 1e9) for moment in (now - RECENT, self.since))
         old, last = ordered[:recent], ordered[max(recent, present) :]
         if sum(entry.size for entry in ordered[recent:]) <= max_bytes * KEEP:
@@ -208,17 +231,14 @@ class Upkeep:
         for entry in ordered[recent:present]:
             room -= entry.size
             (others if room < 0 else steady).append(entry)
-        packs = Packs(self._confined)
-        stay = (entry.name for entry in (*steady, *last) if entry.name.startswith(PACKS))
-        needed = set[str]().union(*(packs.table(name).bases for name in stay))
+        needed = self._bases((*steady, *last))
         turns = sorted([*others, *steady[::-1]], key=lambda entry: entry.name in needed)
         return old + turns, last
 
-    def unused_for(self, entries: Iterable[StoreEntry], seconds: float) -> list[StoreEntry]:
-        """Those that were surely not used for so long."""
-        now = self._clock()
-        last = (now - seconds - USE_STEP) * 1e9
-        return [entry for entry in entries if last_use(entry.mtime_ns, now) < last]
+    def _bases(self, entries: Iterable[StoreEntry]) -> set[str]:
+        packs = Packs(self._confined)
+        names = (entry.name for entry in entries if entry.name.startswith(f"{PACKS}/"))
+        return set[str]().union(*(packs.table(name).bases for name in names))
 
     def collect(
         self,
@@ -232,16 +252,25 @@ class Upkeep:
         """See `LocalStore.collect`. Raises OSError."""
         entries = list(self.entries()) if dry_run else self.count()
         kept = keeping() if keeping else None
-        old = frozenset() if unused_for is None else frozenset(self.unused_for(entries, unused_for))
-        first = [entry for entry in entries if entry in old or (kept is not None and entry.name not in kept)]
+        uses = self.uses(entries)
+        room = self._room(limit) if limit else limit
+        # Those that were surely not used for so long (a clock may have been ahead).
+        old = -1.0 if unused_for is None else (self._clock() - unused_for - USE_STEP) * 1e9
+
+        def goes(entry: StoreEntry) -> bool:
+            unused = max(uses[entry.name], entry.mtime_ns) < old
+            return unused or (kept is not None and entry.name not in kept)
+
+        needed = self._bases(entry for entry in entries if not goes(entry))
+        first = [entry for entry in entries if goes(entry) and entry.name not in needed]
         gone = frozenset(first)
-        rest = self.by_last_use(entry for entry in entries if entry not in gone)
+        rest = sorted((entry for entry in entries if entry not in gone), key=lambda entry: (uses[entry.name], entry))
         if dry_run:
-            going = first + ([] if limit is None else _over(rest, sum(entry.size for entry in rest) - limit))
+            going = first + ([] if room is None else _over(rest, sum(entry.size for entry in rest) - room))
             progress(len(going))
             return sum(entry.size for entry in going)
         freed = self.evict(first, 0, progress=progress)
-        freed += 0 if limit is None else self.evict(rest, limit, progress=progress)
+        freed += 0 if room is None else self.evict(rest, room, progress=progress)
         self._tell()
         return freed
 
@@ -252,7 +281,10 @@ class Upkeep:
         after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
         with self.ledger.held() as book:
             over = book.bytes - down_to
-        going = sorted(_over(entries, over), key=lambda entry: entry.name)
+        going = _over(entries, over)
+        # A base behind the packs that need it, if this is interrupted.
+        needed = self._bases(going)
+        going.sort(key=lambda entry: (entry.name in needed, entry.name))
         freed = removed = 0
         for start in range(0, len(going), BATCH):
             with self.ledger.held() as book:

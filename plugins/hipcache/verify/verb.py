@@ -235,7 +235,7 @@ def check(store: LocalStore, progress: Callable[[int], object] = lambda number: 
     checked = Checked()
     with as_store_error("read", store.confined.base), suppress(FileNotFoundError):
         os.close(store.confined.open_base())
-    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    reader = store.whole()
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
     bad: set[str] = set()
     for tree, check_one in ((BLOBS, _check_blob), (ACTIONS, _check_record)):
