@@ -136,6 +136,35 @@ def test_a_base_is_used_whenever_a_pack_that_needs_it_is(store: LocalStore) -> N
     assert first.stat().st_mtime > time.time() - 60
 
 
+@pytest.mark.parametrize("age", [{"unused_for": 86400.0}, {"max_bytes": 2 * BLOCK}], ids=["unused", "limit"])
+def test_a_base_leaves_after_the_pack_that_needs_it(store: LocalStore, age: dict[str, float]) -> None:
+    """Its own time may be the older one: it was noted before the other pack was made."""
+    first, second, _, digest = based(store)
+    os.utime(first, (1, 1))
+    store.collect(**age)  # type: ignore[arg-type]
+    assert again(store).get_blob(digest) or not second.exists()
+    assert first.exists() or not second.exists()
+
+
+def test_a_pack_without_its_base_leaves_first(store: LocalStore) -> None:
+    first, second, _, _ = based(store)
+    first.unlink()
+    other = store.put_blob(os.urandom(3000))
+    os.utime(store.root / "v2/blobs" / other, (1, 1))
+    store.collect()
+    store.collect(store.size().bytes - 1)
+    assert again(store).has_blob(other)
+    assert not second.exists()
+
+
+def test_what_a_compile_puts_drives_nothing_out_before_it_is_packed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=12 * BLOCK, defers_upkeep=True)
+    for number in range(3):
+        fill(store, f"content {number}".encode())
+        store.pack()
+    assert store.size().entries == 3
+
+
 def test_a_newer_record_counts_whether_it_is_packed_or_not(store: LocalStore) -> None:
     packed(store)
     store.put_action(KEYS[0], b"newer")
@@ -237,6 +266,22 @@ def test_a_lost_index_is_made_again_by_the_next_count(store: LocalStore, damage:
     assert check(again(store), digests) == 0
     store.collect()
     assert check(again(store), digests) == len(digests) + len(KEYS)
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "x").touch()
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b""), a_directory], ids=["empty", "a directory"])
+def test_a_lost_index_is_made_again_by_the_next_pack(store: LocalStore, damage: Callable[[Path], object]) -> None:
+    digests = packed(store)
+    damage(store.root / "v2" / INDEX)
+    store.put_blob(b"more")
+    store.pack()
+    assert check(again(store), digests) == len(digests) + len(KEYS)
+    assert not list((store.root / "v2/blobs").iterdir())
 
 
 def test_a_frame_that_claims_to_be_huge_is_not_unpacked(store: LocalStore) -> None:
@@ -366,3 +411,14 @@ def test_a_compile_that_fails_packs_what_it_has_made(packing: Lab) -> None:
     assert packing.compile().status != 0
     assert not [path for tree in ("actions", "blobs") for path in (packing.store / "v2" / tree).iterdir()]
     assert list((packing.store / "v2/packs").iterdir())
+
+
+def test_verify_and_export_find_what_an_index_does_not_tell_of(packing: Lab) -> None:
+    packing.compile("-MD")
+    file = packing.root / "a.tar.zst"
+    told = packing.hipcache("export", file).out
+    (Path(packing.environ["HIPCACHE_DIR"]) / "v2" / INDEX).write_bytes(b"")
+    assert packing.hipcache("export", file).out == told
+    assert packing.hipcache("verify").status == 0
+    packing.hipcache("gc")
+    assert packing.compile("-MD").outcome == HIT
