@@ -91,11 +91,20 @@ def test_an_extended_header_is_not_read(shop: Shop) -> None:
 
 
 def test_more_than_the_store_may_hold_is_refused(shop: Shop) -> None:
-    for number in range(20):
-        shop.here.put_blob(bytes([number]))
+    mine = shop.there.put_blob(b"mine")
+    shop.here.put_blob(os.urandom(50_000))
     shop(shop.here, "export", shop.file)
     assert shop(shop.there, "import", shop.file, HIPCACHE_MAX_SIZE="40K") == 1
     assert "raise HIPCACHE_MAX_SIZE" in shop.err
+    assert set(shop.there.names("blobs")) == {mine}
+
+
+def test_what_expands_is_kept_within_the_limit(shop: Shop) -> None:
+    for number in range(4):
+        shop.here.put_blob(bytes([number]) * 1_000_000)
+    shop(shop.here, "export", shop.file)
+    assert shop(shop.there, "import", shop.file, HIPCACHE_MAX_SIZE="40K") == 0
+    assert shop.there.size().bytes <= 40_000
 
 
 @pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])

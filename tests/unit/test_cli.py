@@ -38,6 +38,15 @@ def test_a_store_that_is_not_there_has_nothing_to_remove_and_is_not_made(shell: 
     assert not shell.dir.exists()
 
 
+@pytest.mark.parametrize("words", [["gc", "--max-size", "4K"], ["gc", "--dry-run"], ["clear"]], ids=" ".join)
+def test_a_directory_of_others_is_no_store(shell: Shell, words: list[str]) -> None:
+    (shell.dir / "v2/packs").mkdir(parents=True)
+    (shell.dir / "v2/packs/mine").write_text("data")
+    assert shell(*words) == 1
+    assert "no store" in shell.err
+    assert [path.name for path in shell.dir.rglob("*")] == ["v2", "packs", "mine"]
+
+
 def test_an_empty_store_holds_no_entries_whatever_is_beside_them(shell: Shell) -> None:
     LocalStore(shell.dir, max_bytes=0).put_blob(b"x" * 10_000)
     statistics.record(shell.dir, MISS)

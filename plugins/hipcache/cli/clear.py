@@ -24,8 +24,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     store = open_to_remove(settings, console, dry_run=options.dry_run)
     if store is None:
         return 0
-    size = store.size(beside=True)
+    size, hints = store.size(), features.hints(console.environ)
     held = f"{plural(size.entries, 'entry')} ({human_size(size.bytes)}) in '{settings.dir}'"
+    shared = sum(one.size().bytes for one in hints)
+    if shared:
+        held += f", and precompiled headers of all stores ({human_size(shared)}) in '{hints[0].root}',"
     if options.dry_run:
         print(f"{held} would be removed", file=console.out)
         return 0
@@ -34,9 +37,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
     with ProgressLine(console.err, "entries removed") as progress:
-        freed = store.clear(progress=progress.at)
-    freed += sum(one.clear() for one in features.hints(console.environ))
+        store.clear(progress=progress.at)
+    for one in hints:
+        one.clear()
     for queue in features.modules("QUEUE"):
         queue.empty(store.confined)
-    print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=console.out)
+    print(f"freed {human_size(size.bytes + shared)}; the store in '{settings.dir}' is empty", file=console.out)
     return 0

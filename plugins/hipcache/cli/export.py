@@ -27,12 +27,12 @@ from hipcache.store.layout import (
     DamagedEntry,
     action_name,
     blob_name,
-    charge,
     is_sealed,
     pack_action,
     unpack_action,
 )
 from hipcache.store.local import LocalStore, open_store
+from hipcache.store.packs import MOST_TOGETHER
 from hipcache.store.seal import NO_SEAL
 
 SUMMARY = "write the store's entries to one file, to import elsewhere"
@@ -166,17 +166,23 @@ def merge(store: LocalStore, path: Path, progress: Progress) -> Counter[str]:
     # The native launcher counts only where it is.
     store.confined.make((STATISTICS,))
     ends: Counter[str] = Counter()
-    size = 0
-    for number, entry in enumerate(archive.read(path), 1):
-        size += charge(entry.name, len(entry.content))
-        if 0 < store.max_bytes < size:
+    with suppress(OSError):  # which `read` tells
+        if 0 < store.max_bytes < path.stat().st_size:
             raise HipcacheError(
                 f"'{path}' is larger than the store's limit of {store.max_bytes} bytes",
                 "raise HIPCACHE_MAX_SIZE, or export less ('hipcache export --since')",
             )
-        ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1
-        progress(number)
-    store.pack_by_use()
+    waiting = 0
+    try:
+        for number, entry in enumerate(archive.read(path), 1):
+            waiting += len(entry.content)
+            if waiting > MOST_TOGETHER:  # so much may be above the limit for a while
+                store.pack_by_use()
+                waiting = 0
+            ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1
+            progress(number)
+    finally:
+        store.pack_by_use()
     return ends
 
 

@@ -116,6 +116,15 @@ def make(confined: Confined) -> None:
         os.close(fd)
 
 
+def is_made(confined: Confined) -> bool:
+    """Has `make` made it? Raises nothing."""
+    try:
+        confined.status(_TAG)
+    except OSError:
+        return False
+    return True
+
+
 def action_name(key: str) -> str:
     return _entry(ACTIONS, key)
 

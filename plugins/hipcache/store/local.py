@@ -450,4 +450,4 @@ def open_to_write(config: Config) -> LocalStore:
             if refused.errno == errno.EROFS
             else "correct its owner and permissions, or run this as its owner",
         )
-    return open_store(config)
+    return open_store(config, defers_upkeep=True)
