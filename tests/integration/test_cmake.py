@@ -123,7 +123,7 @@ class TestTargets:
     def test_one_line_tells_compiler_architectures_and_store(self, mixed: tuple[Project, Answer]) -> None:
         project, answer = mixed
         line = (
-            rf"-- HipCache: clang\+\+ 15\.0\.6, gfx906 gfx90a gfx1030, store {project.root}/store \(0\.0 of 10\.0 GiB\)"
+            rf"-- HipCache: clang\+\+ 15\.0\.6, gfx906 gfx90a gfx1030, store {project.root}/store \(\d+\.\d MiB of 10\.0 GiB\)"
         )
         assert len(re.findall(line, answer.text)) == 1
 

@@ -31,7 +31,7 @@ from hipcache.report import conditions, statistics, stats_log
 from hipcache.report.outcome import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, WORDS
 from hipcache.report.statistics import VERSION, Statistics, Tally
 from hipcache.store import StoreSize
-from hipcache.store.layout import ACTIONS, BLOBS, charge, digests
+from hipcache.store.layout import ACTIONS, BLOBS, HISTORY, charge, digests
 from hipcache.store.local import LocalStore, open_store
 from hipcache.store.packs import CODE, is_code
 from hipcache.values import asdict, replace
@@ -160,7 +160,8 @@ def show_kinds(kinds: Kinds, screen: Screen) -> None:
     ordered = sorted(kinds.archs, key=arch_order)
     rows = [["the store, by kind", "on disk"], ["  objects and device code", human_size(kinds.code)]]
     rows += [[f"    {arch}", human_size(kinds.archs[arch])] for arch in ordered]
-    rows += [["  records", human_size(kinds.records)], ["  other", human_size(kinds.other)]]
+    rows += [["  records", human_size(kinds.records)], ["  history of objects", human_size(kinds.history)]]
+    rows += [["  other", human_size(kinds.other)]]
     screen.table(rows)
 
 
@@ -244,12 +245,13 @@ _TARGET = pattern(rb"amdgcn-amd-amdhsa-[a-z0-9]*-(gfx[0-9a-z-]+(?::[a-z]+[+-])*)
 
 class Kinds(NamedTuple):
     """Bytes on disk. `code`: objects and device code, of which `archs` tells the part of each architecture (an object
-    has the code of all in it, and is compressed together with them); `records`: by which these are found; `other`:
-    history, memos, statistics, what is worked on, and the unused ends of blocks."""
+    has the code of all in it, and is compressed together with them); `records`: by which these are found; `history`: of
+    objects, for `explain`; `other`: memos, statistics, what is worked on, and the unused ends of blocks."""
 
     code: int
     archs: Mapping[str, int]
     records: int
+    history: int
     other: int
 
 
@@ -276,7 +278,8 @@ def kinds(store: LocalStore) -> Kinds:
         else:
             records += size
     del archs[""]
-    return Kinds(code, archs, records, max(0, store.size(beside=True).bytes - code - records))
+    history = sum(size for _, size in store.used(f"{HISTORY}/"))
+    return Kinds(code, archs, records, history, max(0, store.size(beside=True).bytes - code - records - history))
 
 
 def _arch(store: LocalStore, name: str) -> str:

@@ -22,7 +22,7 @@ _WORDS = tuple(os.strerror(error).encode() for error in ERRORS)
 
 
 def lacking(path: str) -> str:
-    """The shortage on the disk of `path`, or of the nearest directory above it that is there: "3.1 MiB are left" or "5
+    """The shortage on the disk of `path`, or of the nearest directory above it that is there: "3100 KiB are left" or "5
     files can still be made"; empty if there is enough, or nobody can know."""
     while True:
         try:
@@ -37,7 +37,7 @@ def lacking(path: str) -> str:
     blocks, files = (disk.f_bfree, disk.f_ffree) if os.geteuid() == 0 else (disk.f_bavail, disk.f_favail)
     left = blocks * disk.f_frsize
     if disk.f_blocks and left < FLOOR_BYTES:  # some network file systems know no sizes
-        return f"{left / (1 << 20):.1f} MiB are left"
+        return f"{left >> 10} KiB are left"
     if disk.f_files and files < FLOOR_FILES:  # btrfs has no limit for files
         return f"{files} files can still be made"
     return ""

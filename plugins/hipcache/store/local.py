@@ -313,10 +313,11 @@ class LocalStore:
             book = self._upkeep.book(count=not self.read_only)
             return StoreSize(book.bytes + (self._upkeep.beside() if beside else 0), book.entries, self.max_bytes)
 
-    def used(self) -> list[tuple[float, int]]:
-        """The last use (seconds of the epoch) and the bytes of each entry."""
+    def used(self, directory: str = "") -> list[tuple[float, int]]:
+        """The last use (seconds of the epoch) and the bytes of each entry (in that directory)."""
         with as_store_error("read", self.confined.base):
-            return [(entry.mtime_ns / 1e9, entry.size) for entry in self._upkeep.entries()]
+            entries = self._upkeep.entries()
+            return [(entry.mtime_ns / 1e9, entry.size) for entry in entries if entry.name.startswith(directory)]
 
     def collect(
         self,
