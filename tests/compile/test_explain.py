@@ -71,6 +71,16 @@ def test_the_history_knows_how_long_compiles_took(lab: Lab) -> None:
     assert build.causes([one])[0].seconds > 0
 
 
+def test_what_was_evicted_may_have_been_there(lab: Lab) -> None:
+    lab.compile()
+    assert b"evicted" not in lab.hipcache("explain").out
+    lab.hipcache("gc", "--max-size", "4K")
+    lab.compile()
+    told = lab.hipcache("explain").out
+    assert b"first compile of this object with this store" in told
+    assert b"note: the store has evicted" in told
+
+
 # Of many
 
 

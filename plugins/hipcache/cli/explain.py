@@ -19,7 +19,7 @@ from hipcache.direct.record import Output
 from hipcache.errors import HipcacheError, nearest
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
-from hipcache.report import build, outcome
+from hipcache.report import build, outcome, statistics
 from hipcache.report.causes import FIRST_COMPILE
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.report.outcome import HIT, OUTCOMES, counted, is_check
@@ -85,7 +85,11 @@ def hint(record: Record, history: History, settings: config.Config) -> str:
         return ""
     last = os.path.basename(record.object)
     others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
-    return next(filter(None, (directories_hint((one, record), settings) for one in others)), "")
+    found = next(filter(None, (directories_hint((one, record), settings) for one in others)), "")
+    gone = statistics.read(settings.dir).counted[statistics.EVICTED]["entries"]
+    if gone and not found:
+        found = f"the store has evicted {gone} entries, perhaps this object's: HIPCACHE_MAX_SIZE may be too small"
+    return found
 
 
 def _document(record: Record) -> dict[str, object]:
