@@ -73,7 +73,7 @@ def test_the_history_knows_how_long_compiles_took(lab: Lab) -> None:
 
 def test_what_was_evicted_may_have_been_there(lab: Lab) -> None:
     lab.compile()
-    assert b"evicted" not in lab.hipcache("explain").out
+    assert b"has evicted" not in lab.hipcache("explain").out
     lab.hipcache("gc", "--max-size", "4K")
     lab.compile()
     told = lab.hipcache("explain").out
