@@ -77,13 +77,19 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("link", __doc__, rounds=3)
     parser.add_argument("--driver", choices=list(DRIVERS), action="append", help="one of them alone (default: all)")
+    parser.add_argument("--compiler", help="another one, by its own default driver")
+    parser.add_argument("--extra", default="", help="flags for that: --extra=--rocm-path=/usr")
     options = parser.parse_args(argv)
+    drivers = {name: DRIVERS[name] for name in options.driver or DRIVERS}
+    if options.compiler:
+        package = options.compiler.replace("++", "")
+        drivers = {"other": Driver(f"{package}'s own", options.compiler, package, tuple(options.extra.split()))}
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:
         rows = []
-        for name in options.driver or DRIVERS:
+        for name, driver in drivers.items():
             (directory / name).mkdir()
-            rows += Links(directory / name, DRIVERS[name]).measure(options.rounds)
+            rows += Links(directory / name, driver).measure(options.rounds)
         found = {"rounds": options.rounds, "links": [asdict(row) for row in rows]}
         return found, render(rows, options.rounds)
 
