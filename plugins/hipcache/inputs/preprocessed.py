@@ -8,7 +8,7 @@ the macro is expanded, also as a part of a string; and in a directive, or where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 from hipcache.patterns import pattern
 
@@ -69,7 +69,8 @@ def is_of_compiler(name: str) -> bool:
 
 def has_none(text: bytes, names: Collection[str]) -> bool:
     """Does what the compiler makes of the text depend on none of these names?"""
-    return _is_plain(text) and not any(re.search(rb"\b%b\b" % name.encode(), text) for name in names)
+    words = [name.encode() for name in names]
+    return _is_plain(text) and not any(word in text and re.search(rb"\b%b\b" % word, text) for word in words)
 
 
 def is_expanded(text: bytes) -> bool:
@@ -83,17 +84,15 @@ def numbered(text: bytes) -> frozenset[str]:
     everywhere = frozenset([EVERYWHERE])
     if not _is_plain(text):
         return everywhere
-    if mark(LINE).encode() not in text and not _names_place(text):
+    marks = _positions(text, mark(LINE).encode())
+    places = [at for name in _PLACES for at in _positions(text, name)]
+    if not marks and not places:
         return frozenset()
     if b'R"' in text:
         return everywhere  # which may have lines that look like markers
-    found: set[str] = set()
-    for name, part in _parts(text):
-        if not _HEADER.search(name) and _names_place(part):
-            return everywhere
-        if mark(LINE).encode() in part:
-            found.add(_decoded(name))
-    return frozenset(found)
+    if not all(_HEADER.search(_file_at(text, at)) for at in places):
+        return everywhere
+    return frozenset(_decoded(_file_at(text, at)) for at in marks)
 
 
 def assembly(text: bytes) -> bytes | None:
@@ -122,10 +121,6 @@ def _is_plain(text: bytes) -> bool:
     return all(map(_PLAIN_PRAGMA.fullmatch, pragmas))
 
 
-def _names_place(text: bytes) -> bool:
-    return any(name in text for name in _PLACES)
-
-
 def without_witnesses(text: bytes, is_replaced: Callable[[str], bool]) -> bytes | None:
     """The text without the first lines of replaced files; None if the preprocessor has read such a file by a name that
     is not replaced."""
@@ -140,13 +135,17 @@ def _decoded(name: bytes) -> str:
     return _ESCAPE.sub(rb"\1", name).decode(errors="surrogateescape")
 
 
-def _parts(text: bytes) -> Iterable[tuple[bytes, bytes]]:
-    """The text by the files that it is of."""
-    name, begin = b"", 0
-    for found in _MARKER.finditer(text):
-        yield name, text[begin : found.start()]
-        name, begin = found[1], found.end()
-    yield name, text[begin:]
+def _positions(text: bytes, word: bytes) -> list[int]:
+    return [found.start() for found in re.finditer(re.escape(word), text)] if word in text else []
+
+
+def _file_at(text: bytes, at: int) -> bytes:
+    """The name of the file that the text is of there."""
+    while at > 0:
+        at = text.rfind(b"\n# ", 0, at) + 1
+        if found := _MARKER.match(text, at):
+            return found[1]
+    return b""
 
 
 def name_of(option: str) -> str:
