@@ -155,9 +155,11 @@ def _row(
         plain += _timed([*words, f"{place}/plain.o"], own, console)
         if (place / "cached.o").read_bytes() != (place / "plain.o").read_bytes():
             different.append(name)
-    units = stats_log.together(stats_log.read(log, start)).units
-    missed = [name for name, tally in asked_units(units) if tally.misses]
-    compiled = "everything" if len(missed) > len(step.arches) else ", ".join(missed) or "nothing"
+    total = stats_log.together(stats_log.read(log, start))
+    missed = [name for name, tally in asked_units(total.units) if tally.misses]
+    again = total.frontend.misses - sum(name in step.arches for name in missed) * len(sources)
+    also = [f"{again} front ends"] if again > 0 else []
+    compiled = "everything" if len(missed) > len(step.arches) else ", ".join([*missed, *also]) or "nothing"
     bar = "#" * round(_BAR * min(1.0, cached / plain))
     screen.line(f"  {step.title:<22}{bar:.<{_BAR}}  {cached:6.2f} s of {plain:6.2f} s   compiled: {compiled}")
     return Row(cached, plain, different)
