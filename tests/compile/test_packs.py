@@ -165,6 +165,16 @@ def test_what_a_compile_puts_drives_nothing_out_before_it_is_packed(tmp_path: Pa
     assert store.size().entries == 3
 
 
+def test_what_the_compile_has_put_stays_whatever_it_takes(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=8 * BLOCK, defers_upkeep=True)
+    first = store.put_blob(os.urandom(3 * BLOCK))
+    store.pack()
+    second = store.put_blob(os.urandom(6 * BLOCK))
+    store.pack()
+    after = again(store)
+    assert (after.has_blob(first), after.has_blob(second)) == (False, True)
+
+
 def test_a_newer_record_counts_whether_it_is_packed_or_not(store: LocalStore) -> None:
     packed(store)
     store.put_action(KEYS[0], b"newer")

@@ -144,8 +144,8 @@ class LocalStore:
     def pack(self) -> None:
         """Put what was put since the last time into one pack. Only room is lost if that cannot be done.
         A compile has ended, and what is used from now on is the next one's."""
-        self._upkeep.since = self._clock()
         self._puts.pack()
+        self._upkeep.since = self._clock()
 
     def whole(self) -> LocalStore:
         """It to be read, with all that is in packs, whatever the index tells. Raises StoreError."""
