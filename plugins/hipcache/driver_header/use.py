@@ -38,7 +38,7 @@ _UNUSED = 24 * 3600
 _STANDARD_INPUT = ("-", "<stdin>")
 # For some sources the compiler itself has two outputs, by the addresses of its memory. So many plain passes that come
 # out the same show that this is none of them.
-_AGAIN = 7
+_AGAIN = 2
 MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 # Why passes go without, as it is counted.
 WITHOUT = "without "
@@ -113,6 +113,8 @@ class DriverHeader:
         why = IN_VAIN if self.notes.holds(front) else ""
         turn = Turn.WAIT if why else self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT and not why and (self.trust.has_waited(front) or self._has_waited_for_slot()):
+            if self.trust.is_off(front):
+                return self._plainly(OFF, plainly)
             turn = self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT:
             return self._plainly(why or COMPARING, plainly)
