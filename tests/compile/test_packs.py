@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,32 @@ def test_a_base_leaves_after_the_pack_that_needs_it(store: LocalStore, age: dict
     store.collect(**age)  # type: ignore[arg-type]
     assert again(store).get_blob(digest) or not second.exists()
     assert first.exists() or not second.exists()
+
+
+def chain(store: LocalStore) -> list[str]:
+    """Names of packs of which each needs the ones before."""
+    first, _, second = (f"packs/{digit * 12}" for digit in "123")
+    third = f"packs/{'2' * 12}"
+    content = b"\x7fELF" + os.urandom(9000)
+    for name, bases in ((first, {}), (second, {1: first}), (third, {1: first, 2: second})):
+        frames = {n: (Packs(store.confined).table(base).frames[n], content) for n, base in bases.items()}
+        entries = {f"actions/{blake3(name.encode()).hexdigest()}": content, f"blobs/{name[-1] * 64}": content}
+        entries[f"actions/{blake3(name.encode() + b'2').hexdigest()}"] = content
+        entries[f"actions/{blake3(name.encode() + b'3').hexdigest()}"] = content
+        (store.root / "v2" / name).write_bytes(packs.build(entries, 1, frames))
+    return [first, second, third]
+
+
+@pytest.mark.parametrize("ages", list(permutations((10, 20, 30))))
+def test_a_base_of_a_base_leaves_last(store: LocalStore, ages: tuple[int, ...]) -> None:
+    store.put_blob(b"x")
+    names = chain(store)
+    for name, age in zip(names, ages, strict=True):
+        os.utime(store.root / "v2" / name, (age, age))
+    for left in (2, 1):
+        store.collect()
+        store.collect(store.size().bytes - BLOCK)
+        assert [name for name in names if (store.root / "v2" / name).exists()] == names[:left]
 
 
 def test_a_pack_without_its_base_leaves_first(store: LocalStore) -> None:

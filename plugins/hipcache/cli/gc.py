@@ -19,6 +19,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.patterns import pattern
 from hipcache.report import conditions
 from hipcache.store import seal
+from hipcache.store.faults import as_store_error
 from hipcache.store.layout import ACTIONS, HEADER_BYTES, DamagedEntry, action_name, blob_name, is_made, unpack_action
 from hipcache.store.local import LocalStore, is_there, open_store, open_to_write
 from hipcache.store.seal import Seal
@@ -99,7 +100,9 @@ def open_to_remove(settings: config.Config, console: Console, *, dry_run: bool =
         print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=console.out)
         return None
     store = open_store(settings, read_only=True) if dry_run else open_to_write(settings)
-    if not is_made(store.confined):
+    with as_store_error("read", store.confined.base):
+        found = is_made(store.confined)
+    if not found:
         raise HipcacheError(
             f"'{store.confined.base}' is no store: it has no CACHEDIR.TAG",
             "set HIPCACHE_DIR to the store; if this was one, remove it yourself",

@@ -117,10 +117,10 @@ def make(confined: Confined) -> None:
 
 
 def is_made(confined: Confined) -> bool:
-    """Has `make` made it? Raises nothing."""
+    """Has `make` made it? Raises OSError."""
     try:
         confined.status(_TAG)
-    except OSError:
+    except FileNotFoundError:
         return False
     return True
 

@@ -171,8 +171,7 @@ class LocalStore:
     def packs(self) -> Iterator[tuple[str, set[str], frozenset[str]]]:
         """Names below `v2/`: of each pack, of those that it needs, and of its entries."""
         for pack, _ in self._entries.packs.names():
-            table = self._entries.packs.table(pack)
-            yield pack, table.bases, frozenset(table.entries)
+            yield pack, self._entries.packs.needs(pack), frozenset(self._entries.packs.table(pack).entries)
 
     def tables(self) -> Iterator[Table]:
         """Of all packs."""

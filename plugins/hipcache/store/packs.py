@@ -256,6 +256,15 @@ class Packs:
             self._tables[pack] = table
         return self._tables[pack]
 
+    def needs(self, pack: str) -> set[str]:
+        """All packs without which it is as absent."""
+        found, waiting = set[str](), [pack]
+        while waiting:
+            more = self.table(waiting.pop()).bases - found
+            found |= more
+            waiting += more
+        return found
+
     def forget(self, pack: str) -> None:
         """It is gone."""
         self._tables.pop(pack, None)

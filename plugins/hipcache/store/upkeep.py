@@ -22,6 +22,7 @@ import errno
 import os
 import stat
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -209,11 +210,15 @@ class Upkeep:
         them. A pack without its base is of no use."""
         now, packs = self._clock(), Packs(self._confined)
         uses = {entry.name: last_use(entry.mtime_ns, now) for entry in entries}
+        needing: list[tuple[str, str]] = []
         for pack in [name for name in uses if name.startswith(f"{PACKS}/")]:
             table = packs.table(pack)
             if not table.entries:
                 uses[pack] = 0
-            for base in table.bases & uses.keys():
+            needing += [(pack, base) for base in table.bases & uses.keys()]
+        # A base may need others. (None needs itself: such packs are as absent.)
+        while early := [(pack, base) for pack, base in needing if uses[base] <= uses[pack]]:
+            for pack, base in early:
                 uses[base] = max(uses[base], uses[pack] + 1)
         return uses
 
@@ -231,14 +236,15 @@ class Upkeep:
         for entry in ordered[recent:present]:
             room -= entry.size
             (others if room < 0 else steady).append(entry)
-        needed = self._bases((*steady, *last))
-        turns = sorted([*others, *steady[::-1]], key=lambda entry: entry.name in needed)
+        needed = self._needed((*steady, *last))
+        turns = sorted([*others, *steady[::-1]], key=lambda entry: needed[entry.name])
         return old + turns, last
 
-    def _bases(self, entries: Iterable[StoreEntry]) -> set[str]:
+    def _needed(self, entries: Iterable[StoreEntry]) -> Counter[str]:
+        """How many of these need each pack: a base of a base is needed by more than that."""
         packs = Packs(self._confined)
         names = (entry.name for entry in entries if entry.name.startswith(f"{PACKS}/"))
-        return set[str]().union(*(packs.table(name).bases for name in names))
+        return Counter(base for name in names for base in packs.needs(name))
 
     def collect(
         self,
@@ -261,7 +267,7 @@ class Upkeep:
             unused = max(uses[entry.name], entry.mtime_ns) < old
             return unused or (kept is not None and entry.name not in kept)
 
-        needed = self._bases(entry for entry in entries if not goes(entry))
+        needed = self._needed(entry for entry in entries if not goes(entry))
         first = [entry for entry in entries if goes(entry) and entry.name not in needed]
         gone = frozenset(first)
         rest = sorted((entry for entry in entries if entry not in gone), key=lambda entry: (uses[entry.name], entry))
@@ -283,8 +289,8 @@ class Upkeep:
             over = book.bytes - down_to
         going = _over(entries, over)
         # A base behind the packs that need it, if this is interrupted.
-        needed = self._bases(going)
-        going.sort(key=lambda entry: (entry.name in needed, entry.name))
+        needed = self._needed(going)
+        going.sort(key=lambda entry: (needed[entry.name], entry.name))
         freed = removed = 0
         for start in range(0, len(going), BATCH):
             with self.ledger.held() as book:
