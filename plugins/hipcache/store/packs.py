@@ -37,8 +37,8 @@ It is written in place, under the ledger's lock. A slot says where to look, and 
 is gone, costs a miss. A pack's file is removed as a whole, when none of it was used for longest (upkeep.py).
 
 zstd takes the first MOST_PREFIX bytes of the base's content for what stands before the frame's own ("prefix"). A base
-has no base. It is used whenever a pack is that needs it, so it does not leave before that; if it has left, the pack is
-as absent.
+has no base, but other frames of its pack may. It is used whenever a pack is that needs it, and leaves behind that
+(upkeep.py); if it has left, the pack is as absent.
 
 Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so does
 what the engine takes of its own user alone, where others may write the packs.
