@@ -47,6 +47,18 @@ def test_a_directory_of_others_is_no_store(shell: Shell, words: list[str]) -> No
     assert [path.name for path in shell.dir.rglob("*")] == ["v2", "packs", "mine"]
 
 
+@pytest.mark.parametrize("words", [["gc", "--max-size", "4K"], ["gc", "--dry-run"], ["clear"]], ids=" ".join)
+def test_a_store_without_entries_or_without_its_tag_is_one(shell: Shell, words: list[str]) -> None:
+    """Nothing was cached, or a process was killed before it wrote the tag."""
+    statistics.record(shell.dir, MISS)
+    assert shell(*words) == 0
+    store = LocalStore(shell.dir, max_bytes=0)
+    store.put_blob(b"content")
+    store.pack()
+    (shell.dir / "v2/CACHEDIR.TAG").unlink()
+    assert shell(*words) == 0
+
+
 def test_an_empty_store_holds_no_entries_whatever_is_beside_them(shell: Shell) -> None:
     LocalStore(shell.dir, max_bytes=0).put_blob(b"x" * 10_000)
     statistics.record(shell.dir, MISS)

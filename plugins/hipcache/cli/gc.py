@@ -104,8 +104,8 @@ def open_to_remove(settings: config.Config, console: Console, *, dry_run: bool =
         found = is_made(store.confined)
     if not found:
         raise HipcacheError(
-            f"'{store.confined.base}' is no store: it has no CACHEDIR.TAG",
-            "set HIPCACHE_DIR to the store; if this was one, remove it yourself",
+            f"'{store.confined.base}' is no store: it has other files, and no CACHEDIR.TAG",
+            "set HIPCACHE_DIR to the store",
         )
     conditions.follow_upkeep(settings, store)
     return store

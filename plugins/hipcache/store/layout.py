@@ -57,6 +57,7 @@ from collections.abc import Iterator
 
 from hipcache import shared
 from hipcache.disk.confined import VERSION, Confined, is_strange
+from hipcache.patterns import pattern
 from hipcache.store.seal import Seal
 
 MAGIC = b"\x89hcA1\r\n\x1a"
@@ -76,6 +77,7 @@ HISTORY, STATISTICS, TMP = "history", "statistics", "tmp"
 LEDGER, LOCKS = "ledger", "locks"
 _TAG = "CACHEDIR.TAG"
 _HEX = "0123456789abcdef"
+_OWN_NAME = pattern(r"[0-9a-f]{12,64}|index|(?:put|work|gone)-.*")
 
 # Errors that mean that the entry, not the machine, is at fault. EMFILE or ENOMEM say nothing about the entry.
 _DAMAGE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EUCLEAN})
@@ -117,11 +119,12 @@ def make(confined: Confined) -> None:
 
 
 def is_made(confined: Confined) -> bool:
-    """Has `make` made it? Raises OSError."""
+    """Has `make` made it, or is at least nothing of others in its directories? Raises OSError."""
     try:
         confined.status(_TAG)
     except FileNotFoundError:
-        return False
+        names = [last for top in (ACTIONS, BLOBS, PACKS, TOOLS, HISTORY, TMP) for last, _ in confined.listing(top)]
+        return all(map(_OWN_NAME.fullmatch, names))
     return True
 
 
