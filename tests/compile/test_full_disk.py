@@ -99,7 +99,7 @@ def test_the_doctor_looks_below_the_top_directory(lab: Lab, small_disk: Path, pa
     (lab.store / "v2" / part).symlink_to(small_disk)
     said = lab.hipcache("doctor", "--brief")
     assert said.status == 1
-    assert f"MiB are left in '{lab.store}/v2/{part}'".encode() in said.out
+    assert f"KiB are left in '{lab.store}/v2/{part}'".encode() in said.out
     assert [one["kind"] for one in json.loads(lab.hipcache("stats", "--json").out)["conditions"]] == [FULL_DISK]
 
 
