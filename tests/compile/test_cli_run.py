@@ -189,7 +189,7 @@ def test_the_demo_compiles_what_is_new_and_makes_clangs_own_objects(tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     compiled = [line.partition("compiled: ")[2] for line in done.stdout.splitlines() if "compiled: " in line]
     assert [one.replace(done.stdout.partition(" added")[0].split()[-1], "new") for one in compiled] == [
-        *("everything", "nothing", "new", "nothing", "host"),
+        *("everything", "nothing", "new", "nothing", "host, 4 front ends"),
     ]
     assert "all objects are clang's own, byte for byte" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

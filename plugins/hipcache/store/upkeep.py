@@ -91,7 +91,7 @@ class Upkeep:
     def is_due(self, book: Book, max_bytes: int) -> bool:
         """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no limit."""
         if self._beside_entries < 0 and max_bytes:
-            self._beside_entries = self._steady()
+            self._beside_entries = self._index_bytes()
         return 0 < max_bytes < book.bytes + self._beside_entries or self._count_is_due(book) or self._sweep_is_due(book)
 
     def _count_is_due(self, book: Book) -> bool:
@@ -166,17 +166,16 @@ class Upkeep:
 
     def beside(self) -> int:
         """Bytes of statistics, index, and what is worked on in tmp/. (An empty store has 50 KB more.)"""
-        return self._steady() + self._bytes_in(TMP)
+        return self._index_bytes() + sum(self._bytes_in(name) for name in (STATISTICS, TMP))
 
-    def _steady(self) -> int:
-        size = self._bytes_in(STATISTICS)
+    def _index_bytes(self) -> int:
         with suppress(OSError):
-            size += charge("", self._confined.status(INDEX).st_size)
-        return size
+            return charge("", self._confined.status(INDEX).st_size)
+        return 0
 
     def _room(self, max_bytes: int) -> int:
         """Bytes that entries may take of the limit; 0: any number."""
-        return max(1, max_bytes - self._steady()) if max_bytes else 0
+        return max(1, max_bytes - self._index_bytes()) if max_bytes else 0
 
     def _bytes_in(self, directory: str, depth: int = 3) -> int:
         with suppress(OSError):
