@@ -501,7 +501,7 @@ function(_hipcache_architectures out covered)
   set(${out} "${all}" PARENT_SCOPE)
 endfunction()
 
-# Bytes as GiB with one decimal: CMake's math has integers only.
+# Bytes as MiB or GiB with one decimal: CMake's math has integers only.
 function(_hipcache_size out bytes)
   set(unit 1048576)
   set(name MiB)

@@ -148,9 +148,8 @@ def test_a_base_leaves_after_the_pack_that_needs_it(store: LocalStore, age: dict
 
 
 def chain(store: LocalStore) -> list[str]:
-    """Names of packs of which each needs the ones before."""
-    first, _, second = (f"packs/{digit * 12}" for digit in "123")
-    third = f"packs/{'2' * 12}"
+    """Names of packs of which each needs the ones before, in another order than that of the names."""
+    first, second, third = (f"packs/{digit * 12}" for digit in "132")
     content = b"\x7fELF" + os.urandom(9000)
     for name, bases in ((first, {}), (second, {1: first}), (third, {1: first, 2: second})):
         frames = {n: (Packs(store.confined).table(base).frames[n], content) for n, base in bases.items()}

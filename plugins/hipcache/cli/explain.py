@@ -86,9 +86,8 @@ def hint(record: Record, history: History, settings: config.Config) -> str:
     last = os.path.basename(record.object)
     others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
     found = next(filter(None, (directories_hint((one, record), settings) for one in others)), "")
-    gone = statistics.read(settings.dir).counted[statistics.EVICTED]["entries"]
-    if gone and not found:
-        found = f"the store has evicted {gone} entries, perhaps this object's: HIPCACHE_MAX_SIZE may be too small"
+    if not found and (gone := statistics.read(settings.dir).counted[statistics.EVICTED]["entries"]):
+        return f"the store has evicted {gone} entries, perhaps this object's: HIPCACHE_MAX_SIZE may be too small"
     return found
 
 

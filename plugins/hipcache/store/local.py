@@ -112,9 +112,8 @@ class LocalStore:
 
     `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
-    `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS. `since`: when the
-    present compile began (None: now), what it uses is evicted last. `defers_upkeep`: to `pack`, when the compile's
-    entries take less.
+    `seal`: that of the records; others are as absent. `packs`: as HIPCACHE_PACKS. `defers_upkeep`: to
+    `pack`, when the compile's entries take less.
     """
 
     def __init__(
@@ -127,7 +126,6 @@ class LocalStore:
         seal: Seal = NO_SEAL,
         umask: int | None = None,
         packs: bool = True,
-        since: float | None = None,
         defers_upkeep: bool = False,
     ) -> None:
         self.root = root
@@ -136,7 +134,7 @@ class LocalStore:
         self.seal = seal
         self._clock = clock
         self.confined = Confined(root, umask)
-        self._upkeep = Upkeep(self.confined, clock, since)
+        self._upkeep = Upkeep(self.confined, clock)
         self._entries = Entries(self.confined, self._upkeep.ledger, clock, read_only=read_only)
         self._puts = Puts(self._entries, self._upkeep, max_bytes, packs and not read_only, defers_upkeep)
         self.work = Work(self._entries)

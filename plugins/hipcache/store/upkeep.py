@@ -79,20 +79,17 @@ class Upkeep:
     removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries. `since`:
     when the present compile began, in seconds of the epoch."""
 
-    def __init__(self, confined: Confined, clock: Callable[[], float], since: float | None = None) -> None:
+    def __init__(self, confined: Confined, clock: Callable[[], float]) -> None:
         self._confined = confined
         self.ledger = Ledger(confined)
         self._clock = clock
-        self.since = clock() if since is None else since
-        self._beside_entries = -1
+        self.since = clock()
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
     def is_due(self, book: Book, max_bytes: int) -> bool:
-        """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no limit."""
-        if self._beside_entries < 0 and max_bytes:
-            self._beside_entries = self._index_bytes()
-        return 0 < max_bytes < book.bytes + self._beside_entries or self._count_is_due(book) or self._sweep_is_due(book)
+        """Comparisons with numbers that the put has read anyway, and the size of the index. `max_bytes` 0: no limit."""
+        return 0 < self._room(max_bytes) < book.bytes or self._count_is_due(book) or self._sweep_is_due(book)
 
     def _count_is_due(self, book: Book) -> bool:
         return not book.counted_at or self._is_past(book.counted_at, COUNT_SECONDS)
