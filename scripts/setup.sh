@@ -15,8 +15,9 @@ PACKAGES=(
     ccache cmake git make meson ninja-build scons g++ musl-tools
     python3-venv python3-dev libzstd-dev
 )
-# Installed where the mirror has them: other clangs, with which tests try what HIP's own is not.
-NEWER=(
+# Installed where the mirror has them: what only tests use, and other clangs, with which they try what HIP's own is not.
+OTHERS=(
+    strace
     clang-19 clang-tools-19 lld-19 llvm-19
     clang-22 clang-tools-22 lld-22 llvm-22
 )
@@ -111,7 +112,11 @@ install_packages() {
     fi
     mapfile -t missing < <(missing_packages "${PACKAGES[@]}")
     if [ ${#missing[@]} -eq 0 ]; then
-        [ "$(id -u)" -ne 0 ] || install_others
+        if [ "$(id -u)" -eq 0 ]; then
+            install_others
+        elif sudo -n true 2>/dev/null; then # without a password: none is asked for what nobody has to have
+            install_others sudo
+        fi
         return 0
     fi
 
@@ -141,7 +146,7 @@ install_packages() {
 # [SUDO]: what nobody has to have: without it a few tests are skipped.
 install_others() {
     $others || return 0
-    install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
+    install_if_there "${#OTHERS[@]}" "${OTHERS[@]}" "$@"
     if [[ " ${EXTRAS[*]} " = *" bench "* ]]; then
         install_if_there "${#BENCH[@]}" "${BENCH[@]}" "$@"
     fi

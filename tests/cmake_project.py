@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from hip import FULL, know_tools, write_files
 from hip import statistics as statistics_of
+from hip_toolchain import hips_own
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
 MODULES = CHECKOUT / "cmake"
 TOOLCHAIN = CHECKOUT / "cmake" / "HipToolchain.cmake"
 HIPCACHE = PROGRAMS / "hipcache"
-COMPILER = "/usr/bin/clang++-15"
+COMPILER = f"/usr/bin/{hips_own().name}"
 
 CMAKES = {"debian": Path("/usr/bin/cmake"), "newest": PROGRAMS / "cmake"}
 

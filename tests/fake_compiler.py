@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import recordings
+from hip_toolchain import hips_own
 from hipcache.clang.splice import PLACEHOLDER
 from hipcache.processes.runner import NO_STDIN, PIPE, Completed, Killed, Traced
 from store_clock import HandClock
@@ -28,7 +29,7 @@ def host_template(directory: Path) -> bytes:
         f'__attribute__((section(".hip_fatbin"))) const char fat[] = "{PLACEHOLDER.decode()}";\n'
         f'char host[] = "{_MARK.decode()}";\n'
     )
-    subprocess.run(["clang-15", "-c", source, "-o", directory / "template.o"], check=True)
+    subprocess.run([hips_own().compiler, "-c", source, "-o", directory / "template.o"], check=True)
     return (directory / "template.o").read_bytes()
 
 

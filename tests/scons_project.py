@@ -1,4 +1,4 @@
-"""A project that SCons builds with hipcache's tool: Debian's SCons (4.4) or the newest, real clang 15, an empty store.
+"""A project that SCons builds with hipcache's tool: Debian's SCons or the newest, HIP's own clang, an empty store.
 
 What was rebuilt is read from SCons' own output, what was compiled from hipcache's statistics.
 """
@@ -17,11 +17,11 @@ import forked_scons
 import launchers
 import pytest
 from cmake_project import CHECKOUT, HIP_IN_SHORT, PROGRAMS, hip_source
-from hip import AS_USERS, know_tools, settle, statistics, write_files
+from hip import AS_USERS, COMPILERS, LLVM, know_tools, settle, statistics, write_files
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
-CLANG = "/usr/lib/llvm-15/bin/clang++"
+CLANG = str(LLVM[COMPILERS[0]] / "bin/clang++")
 HEADERLIGHT = "-nogpuinc -nogpulib -O2"
 # Lines of an SConstruct: a file is old after an instant (see tests/hip.py), not only after two seconds.
 QUICK = """\

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hip import COMPILERS
 from hipcache.clang.command import Command, compiles_and_links, expand, is_hip, parse, tokenize
 from hipcache.clang.driver_options import SEPARATE
 from hipcache.errors import PassThrough
@@ -223,7 +224,7 @@ def clangs_macros(version: str, cwd: Path, *words: str) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL) for word in found]
 
 
-@pytest.mark.parametrize("version", ["15", "19"])
+@pytest.mark.parametrize("version", COMPILERS)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_response_file_is_read_as_clang_reads_it(kind: str, version: str, tmp_path: Path) -> None:
     (tmp_path / "k.cpp").touch()
@@ -241,7 +242,7 @@ def test_response_files_may_name_others(tmp_path: Path) -> None:
     (tmp_path / "sub/three").write_text("-DWRONG")
     words = expand(("-DZ", "@one", "-DE"), str(tmp_path))
     assert words == ("-DZ", "-DA", "-DB", "-DC", "-DD", "-DE")
-    assert clangs_macros("15", tmp_path, "-DZ", "@one", "-DE") == [word[2:] for word in words]
+    assert clangs_macros(COMPILERS[0], tmp_path, "-DZ", "@one", "-DE") == [word[2:] for word in words]
 
 
 def test_a_response_file_that_names_itself_is_left(tmp_path: Path) -> None:

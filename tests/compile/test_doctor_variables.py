@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from fake_machine import FakeMachine, faults, machine
+from hip import COMPILERS
 from hipcache.cli import Console, dispatch
 
 __all__ = ["machine"]
@@ -102,7 +103,9 @@ def test_the_cache_of_a_real_cmake_is_read(tmp_path: Path) -> None:
     subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "b", *ways], check=True, capture_output=True)
     out = io.StringIO()
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIP_PLATFORM": "amd"}
-    dispatch(["doctor", "--compiler", "clang++-15", "--build", str(tmp_path / "b")], Console(environ, out, out))
+    dispatch(
+        ["doctor", "--compiler", f"clang++-{COMPILERS[0]}", "--build", str(tmp_path / "b")], Console(environ, out, out)
+    )
     place = f" in '{tmp_path}/b/CMakeCache.txt'"
     assert (
         f"they disagree: CMAKE_HIP_ARCHITECTURES{place} lacks gfx906 gfx1030, GPU_TARGETS{place} lacks gfx90a\n"
@@ -168,5 +171,5 @@ def test_nothing_is_said_of_a_hipcc_that_is_somebodys_script_or_not_there(machin
 def test_debians_own_hipcc_ignores_the_launcher(tmp_path: Path) -> None:
     out = io.StringIO()
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIP_PLATFORM": "amd", "HIP_CLANG_LAUNCHER": "/bin/true"}
-    dispatch(["doctor", "--compiler", "clang++-15"], Console(environ, out, io.StringIO()))
+    dispatch(["doctor", "--compiler", f"clang++-{COMPILERS[0]}"], Console(environ, out, io.StringIO()))
     assert "HIP_CLANG_LAUNCHER is set, but '/usr/bin/hipcc' does not read it" in out.getvalue()

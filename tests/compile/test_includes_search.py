@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hip import COMPILERS, LLVM
 from hipcache.build import depfile
 from hipcache.clang import cc1
 from hipcache.clang.cc1 import Option, Role
@@ -16,7 +17,7 @@ from hipcache.inputs.includes import scan
 from hipcache.inputs.readset import paths
 from hipcache.inputs.search import Listings, Probes, probes
 
-CLANG = "clang++-15"
+CLANG = LLVM[COMPILERS[0]] / "bin/clang++"
 
 
 # Where clang looks
@@ -245,7 +246,7 @@ def test_a_file_in_the_place_of_a_directory_holds_no_headers(tmp_path: Path) -> 
 
 
 def test_the_scan_of_a_real_header_is_whole() -> None:
-    (header,) = Path("/usr/lib/llvm-15/lib/clang").glob("*/include/stdint.h")
+    (header,) = (LLVM[COMPILERS[0]] / "lib/clang").glob("*/include/stdint.h")
     found = scan(header.read_bytes())
     assert "stdint.h" in found.angled
     assert "stdint.h" in found.next

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hip import FULL
+from hip import COMPILERS, FULL
 from hipcache.inputs import outline
 from hipcache.inputs.messages import lines_of, places, renumbered
 from hipcache.inputs.readset import MessageLine, ReadFile
@@ -153,7 +153,7 @@ FILES = {"k.cpp": SOURCE, "h.hpp": HEADER}
 
 
 @pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("version", ["15", "19"])
+@pytest.mark.parametrize("version", COMPILERS)
 def test_where_the_quoted_lines_are_as_they_were_clang_says_the_same(tmp_path: Path, version: str, look: str) -> None:
     compiler = Compiler(tmp_path, version, *LOOKS[look])
     before = compiler.messages(FILES)

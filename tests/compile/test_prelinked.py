@@ -8,7 +8,7 @@ from pathlib import Path
 
 import prelinked
 import pytest
-from hip import LLVM, Lab
+from hip import COMPILERS, LLVM, Lab
 from prelink import prelink, symbols
 
 SOURCE = """\
@@ -29,7 +29,7 @@ int told(void) { return function(1) + *to_value[2] + own + (text[0] - '4'); }
 @pytest.fixture
 def library(tmp_path: Path) -> bytes:
     (tmp_path / "l.c").write_text(SOURCE)
-    words = [LLVM["15"] / "bin/clang", "-shared", "-fPIC", "-O1", tmp_path / "l.c", "-o", tmp_path / "plain.so"]
+    words = [LLVM[COMPILERS[0]] / "bin/clang", "-shared", "-fPIC", "-O1", tmp_path / "l.c", "-o", tmp_path / "plain.so"]
     subprocess.run(list(map(str, words)), check=True)
     return (tmp_path / "plain.so").read_bytes()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hip import COMPILERS
 from hipcache.clang.splice import PLACEHOLDER, UnknownObject, has_fat_binary, splice
 
 KERNEL = """\
@@ -46,7 +47,6 @@ FLAGS = {
     "no addrsig": ["-O2", "-fno-addrsig"],
     "no unwind": ["-O2", "-fno-asynchronous-unwind-tables", "-fno-exceptions"],
 }
-VERSIONS = ["15", "19"]
 FAT_BINARIES = {
     "1": b"f",
     "7": b"\0" * 7,
@@ -82,7 +82,7 @@ def host_pass(directory: Path, version: str, source: str, flags: list[str]) -> C
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", COMPILERS)
 @pytest.mark.parametrize("kind", FLAGS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_spliced_object_is_clangs_own(source: str, kind: str, version: str, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_spliced_object_is_clangs_own(source: str, kind: str, version: str, tm
         assert splice(template, fat_binary) == compile(fat_binary)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=COMPILERS)
 def compile(request: pytest.FixtureRequest, tmp_path: Path) -> Compile:
     return host_pass(tmp_path, request.param, SOURCES["kernel"], ["-O2", "-g"])
 
@@ -105,7 +105,7 @@ def test_a_fat_binary_of_any_size_fits(size: str, compile: Compile) -> None:
 
 
 def test_an_object_without_a_fat_binary_stays_as_it_is(tmp_path: Path) -> None:
-    template = host_pass(tmp_path, "15", SOURCES["none"], ["-O2"])(PLACEHOLDER)
+    template = host_pass(tmp_path, COMPILERS[0], SOURCES["none"], ["-O2"])(PLACEHOLDER)
     assert splice(template, b"fat binary") == template
 
 
@@ -158,7 +158,9 @@ def spliced_or_refused(template: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return host_pass(tmp_path_factory.mktemp("template"), "15", SOURCES["kernel"], ["-O2", "-g", "-gz"])(PLACEHOLDER)
+    return host_pass(tmp_path_factory.mktemp("template"), COMPILERS[0], SOURCES["kernel"], ["-O2", "-g", "-gz"])(
+        PLACEHOLDER
+    )
 
 
 def test_an_object_cut_at_any_length_is_refused(template: bytes) -> None:

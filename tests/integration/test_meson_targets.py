@@ -272,7 +272,7 @@ executable('program', 'main.cpp', 'runtime.cpp', objects: kernels.extract_all_ob
         files |= {"two.cpp": programs.TWO.format(gfx90a="2"), "hip_in_short.hpp": HIP_IN_SHORT}
         project.write(files | {"meson.build": text, "main.cpp": programs.MAIN, "runtime.cpp": programs.RUNTIME})
         own = tmp_path / "own.ini"
-        own.write_text("[constants]\ncompiler = 'clang++-15'\n")
+        own.write_text(f"[constants]\ncompiler = '{COMPILER}'\n")
         project.setup("--native-file", SUBPROJECT / "hipcache-native.ini", "--native-file", own)
         project.ninja()
         assert project.units()["link"] == (0, 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cmake_project import CHECKOUT, HIP_IN_SHORT, PROGRAMS, hip_source
-from hip import script
+from hip import HIP_FLAGS, script
 from hipcache.report.targets import Targets
 from scons_project import CLANG, HEADERLIGHT, RUNTIME_AND_MAIN, TOOLS, Project, newest, project
 
@@ -290,9 +290,9 @@ def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
     project = Project(root, "newest")
     project.environ["PATH"] = f"{PROGRAMS}:{os.environ['PATH']}"
     settings = [
-        "HIPCXX=clang++-15",
+        f"HIPCXX={CLANG}",
         "HIPPATH=/usr",
-        "HIPFLAGS=-O1 --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
+        "HIPFLAGS=" + " ".join(("-O1", *HIP_FLAGS)),
     ]
     project.build("-j2", *settings, "HIP_ARCHS=gfx906,gfx90a")
     program = subprocess.run([root / "build" / "axpy-check"], capture_output=True, text=True, check=True)

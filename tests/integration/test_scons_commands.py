@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scons_project import HEADERLIGHT, Project, newest, project
+from scons_project import CLANG, HEADERLIGHT, Project, newest, project
 
 __all__ = ["newest", "project"]
 pytestmark = [pytest.mark.takes_turns("project"), pytest.mark.archs(1)]
@@ -95,7 +95,7 @@ def test_a_dry_run_and_the_text_of_a_compile(newest: Project) -> None:
 
 def test_commands_without_the_compiler_are_left_to_scons(newest: Project) -> None:
     script = newest.root / "compile.sh"
-    script.write_text(f'#!/bin/sh\nexec clang++-15 {HEADERLIGHT} -x hip --offload-arch=gfx906 -c "$2" -o "$1"\n')
+    script.write_text(f'#!/bin/sh\nexec {CLANG} {HEADERLIGHT} -x hip --offload-arch=gfx906 -c "$2" -o "$1"\n')
     script.chmod(0o755)
     newest.construct('env["SHHIPCOM"] = ["./compile.sh $TARGET $SOURCE", "touch two"]\nenv.SharedHipObject("one.hip")')
     newest.build()

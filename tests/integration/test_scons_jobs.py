@@ -10,7 +10,7 @@ import time
 
 import pytest
 from cmake_project import hip_source
-from hip import watched_compiler
+from hip import COMPILERS, LLVM, watched_compiler
 from scons_project import Project, newest, project
 
 __all__ = ["newest", "project"]
@@ -38,8 +38,8 @@ def test_parallel_jobs_share_the_limit_of_compilers(newest: Project, limit: int)
     log = newest.root / "log"
     compiler = watched_compiler(
         newest.root / "counted",
-        "15",
-        f'echo + >>{log}; sleep 0.1; /usr/lib/llvm-15/bin/clang "$@"; status=$?; echo - >>{log}; exit $status',
+        COMPILERS[0],
+        f'echo + >>{log}; sleep 0.1; {LLVM[COMPILERS[0]]}/bin/clang "$@"; status=$?; echo - >>{log}; exit $status',
     )
     newest.environ["HIPCACHE_JOBS"] = str(limit)
     newest.write({f"k{number}.hip": hip_source("k" * (number + 1)) for number in range(3)})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cmake_project import HIP_IN_SHORT, hip_source
+from hip import COMPILERS, LLVM
 from scons_project import CLANG, Project, newest, project
 
 __all__ = ["newest", "project"]
@@ -48,7 +49,7 @@ def test_a_compiler_of_the_same_name_and_other_content_rebuilds(project: Project
     for name in ("clang", "lld", "clang-offload-bundler"):
         shutil.copy2(Path(CLANG).parent / name, llvm / "bin" / name)
     (llvm / "bin" / "clang++").symlink_to("clang")
-    (llvm / "lib").symlink_to("/usr/lib/llvm-15/lib")
+    (llvm / "lib").symlink_to(LLVM[COMPILERS[0]] / "lib")
     project.construct('env["HIPCXX"] = "llvm/bin/clang++"\nenv.HipObject("one.hip")')
     project.build()
     assert project.build().up_to_date

@@ -15,7 +15,7 @@ from pathlib import Path
 import hipcache
 import pytest
 from cmake_project import ARCHES, CHECKOUT, Project, simple_project
-from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM
+from hip import BARE, COMPILERS, HIP_IN_SHORT, KERNEL, LLVM
 from wheels import install, wheel
 
 __all__ = ["wheel"]
@@ -154,7 +154,7 @@ def test_a_build_with_the_installed_hipcache_is_cached(tmp_path: Path, prefix: P
     assert document["units"]["gfx90a"] == {"hits": 1, "misses": 1}
 
 
-@pytest.mark.parametrize("version", ["15", "19"])
+@pytest.mark.parametrize("version", COMPILERS)
 def test_an_ordinary_user_compiles_with_the_installed_wheel(
     everybodys_directory: Path, prefix: Path, version: str
 ) -> None:

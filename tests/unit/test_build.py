@@ -229,7 +229,7 @@ def test_an_action_that_needs_one_that_is_not_there_is_refused(memory: Memory, p
 
 
 def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hip import LLVM
+    from hip import COMPILERS, LLVM
     from hipcache.app import front, kinds
     from hipcache.app.kinds import Kind
     from hipcache.clang.command import parse
@@ -252,7 +252,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     line = Kind(module.__name__, lambda command: command.source.endswith(".nothing.hip"))
     monkeypatch.setattr(kinds, "KINDS", (line, *kinds.KINDS))
     (tmp_path / "k.nothing.hip").touch()
-    words = (str(LLVM["15"] / "bin/clang++"), "-x", "hip", "-c", "k.nothing.hip", "-o", "out.o")
+    words = (str(LLVM[COMPILERS[0]] / "bin/clang++"), "-x", "hip", "-c", "k.nothing.hip", "-o", "out.o")
     environ: Sequence[tuple[str, str]] = [("PATH", "/usr/bin:/bin")]
     engine = open_engine(Config(dir=tmp_path / "store"), dict(environ))
     (done,), _ = front.make_each(engine, [parse(words, str(tmp_path), dict(environ))], None)

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hip import FULL
+from hip import COMPILERS, FULL, LLVM
 from hipcache.inputs import includes, pasted
 from hipcache.inputs.includes import scan, scan_macro
 from hipcache.inputs.scans import Scan
@@ -247,7 +247,7 @@ def words_of_clang(root: Path, texts: list[str]) -> list[set[str]]:
     files = [root / f"text{number}.cpp" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_bytes(text.encode())
-    command = ["/usr/lib/llvm-15/bin/clang", "-cc1", "-w", "-std=c++17", "-dump-raw-tokens", "-x", "c++", *files]
+    command = [LLVM[COMPILERS[0]] / "bin/clang", "-cc1", "-w", "-std=c++17", "-dump-raw-tokens", "-x", "c++", *files]
     said = subprocess.run(command, capture_output=True, check=False).stderr.decode()
     found: list[set[str]] = [set() for _ in texts]
     starting = directive = False

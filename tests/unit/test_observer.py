@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,6 +225,7 @@ SubprocessRunner().trace([{program!r}, "sleep"], cwd=Path({str(place)!r}), env={
     assert _is_gone(pid)
 
 
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize(
     "outer", [["strace", "-f", "-o", "/dev/null"], ["strace", "-f", "--seccomp-bpf", "-o", "/dev/null"]]
 )
