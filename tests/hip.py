@@ -215,3 +215,12 @@ only_19 = pytest.mark.parametrize("lab", COMPILERS[-1:], indirect=True)
 with_15 = pytest.mark.parametrize("lab", ["15"], indirect=True)
 with_19 = pytest.mark.parametrize("lab", ["19"], indirect=True)
 only_15 = pytest.mark.parametrize("lab", COMPILERS[:1], indirect=True)
+
+
+def _since(version: int) -> pytest.MarkDecorator:
+    fitting = [known for known in (*reversed(COMPILERS), *LLVM) if int(known) >= version]
+    return pytest.mark.parametrize("lab", (fitting or [str(version)])[:1], indirect=True)
+
+
+#: Of what clang does since then.
+since_18, since_19 = _since(18), _since(19)

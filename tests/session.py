@@ -21,7 +21,7 @@ AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not
 # Bytes of memory that the files of a short run may take: the largest took 1 GB, and a server that keeps contents
 # (buildbox-casd) wants 2 GB that are free. On ext4, 7 % of the run's CPU time goes to the search for inodes that no
 # file had in the last seconds.
-_MEMORY = 4 << 30
+MEMORY = 4 << 30
 
 
 def _session() -> Path:
@@ -31,7 +31,7 @@ def _session() -> Path:
         known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
         atexit.register(shutil.rmtree, known, ignore_errors=True)
         place = _in_memory(Path(known))
-        if not AS_USERS and private_mounts.memory(place, _MEMORY):
+        if not AS_USERS and private_mounts.memory(place, MEMORY):
             atexit.register(private_mounts.detach, place)
             os.makedirs(known, exist_ok=True)
         os.chmod(known, 0o755)  # some tests compile as another user

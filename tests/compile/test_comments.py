@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+from hip import COMPILERS, LLVM
 from hipcache.inputs import outline
 
 
@@ -80,7 +81,11 @@ def preprocessed(texts: list[str]) -> list[str]:
     """What clang makes of each text, with the line of each token; one process for all."""
     marked = "".join(f'\n#undef X\n#line 1 "text{number}"\n{text}\n' for number, text in enumerate(texts))
     done = subprocess.run(
-        ["clang++-15", "-x", "c++", "-E", "-w", "-"], input=marked, capture_output=True, text=True, check=False
+        [LLVM[COMPILERS[0]] / "bin/clang++", "-x", "c++", "-E", "-w", "-"],
+        input=marked,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     words = " ".join(done.stdout.split())
     return re.split(r'# 1 "text\d+"', words)[1:]

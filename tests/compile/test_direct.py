@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from direct_lab import VALUE, Direct, direct
-from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrite, script, settle, toolchain
+from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrite, script, settle, since_19, toolchain
 
 __all__ = ["direct"]
 pytestmark = pytest.mark.archs(1)
@@ -252,7 +252,7 @@ ONE_OUTPUT = [
 
 
 @pytest.mark.sampled(2)
-@only_19
+@since_19
 @pytest.mark.parametrize("flags", [*ONE_OUTPUT, "-S", "-S --offload-host-only"])
 def test_whatever_has_one_output_is_a_direct_hit(direct: Direct, flags: str) -> None:
     words, lab = flags.split(), direct.lab

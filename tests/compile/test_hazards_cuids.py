@@ -22,6 +22,8 @@ from hip import (
     Lab,
     kernel,
     only_19,
+    since_18,
+    since_19,
     with_19,
 )
 from hipcache.clang.cuid import make_cuid, options
@@ -80,7 +82,7 @@ def test_feature_suffixes_are_architectures_of_their_own(lab: Lab) -> None:
 
 @pytest.mark.new_driver
 @pytest.mark.archs(2)
-@only_19
+@since_19
 def test_a_generic_architecture_is_one_of_its_own(lab: Lab) -> None:
     before = lab.compile("--offload-arch=gfx9-generic", "-mcode-object-version=6")
     again = lab.compile("--offload-arch=gfx9-generic", "-mcode-object-version=6")
@@ -230,7 +232,7 @@ def test_a_cuid_that_is_to_be_a_hash_is_the_one_that_does_not_name_the_architect
 
 
 @pytest.mark.new_driver
-@only_19
+@since_18
 def test_another_cuid_is_another_object(lab: Lab) -> None:
     lab.write("k.hip", STATIC.replace("NAME", "one").replace("START", "1"))
     lab.changed(lab.warm("-cuid=mine"), "-cuid=yours")

@@ -101,6 +101,8 @@ def test_a_file_that_an_option_of_llvm_names_is_seen_in_links(lab: Lab, flags: t
     program.build()
     option = "-cgscc-inline-replay=replay.txt"
     words = (*flags, option) if flags[0] == "-mllvm" else (flags[0], flags[1] + option)
+    if f"-plugin-opt={option}".encode() not in lab.run([*program.words(*words), "-###"]).err:
+        pytest.skip("this clang does not hand it on to its linker")
     for word in ("inlined", "will not be inlined"):
         lab.write("replay.txt", f"two: '_Z5twicei' {word} into 'kernel' at callsite kernel:0:42;\n")
         _, counted = program.link(*words)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hip import BARE, HIT, LAUNCHER, MISS, Compiled, Lab, kernel, only_19
+from hip import BARE, HIT, LAUNCHER, MISS, Compiled, Lab, kernel, since_18
 
 pytestmark = pytest.mark.archs(1)
 
@@ -353,7 +353,7 @@ def test_a_base_directory_wins_over_a_source_directory_that_is_noted(lab: Lab) -
     assert compile_noted(lab, three, env={"HIPCACHE_BASEDIR": ""}).outcome != HIT
 
 
-@only_19
+@since_18
 def test_objects_of_two_source_directories_have_two_cuids(lab: Lab) -> None:
     """They may meet in one link: of external projects, each of which is configured by itself."""
     names = set()

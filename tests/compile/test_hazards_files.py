@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hip import MISS, PARTIAL, Lab, kernel, only_19
+from hip import MISS, PARTIAL, Lab, kernel, since_19
 
 pytestmark = pytest.mark.archs(1)
 
@@ -132,7 +132,7 @@ def test_a_file_whose_reading_is_put_together_from_pieces_is_seen(lab: Lab, how:
 EMBED = "static const unsigned char data[] = {\n#embed %s\n};\nextern const int size = sizeof data + data[0];\n"
 
 
-@only_19
+@since_19
 @pytest.mark.parametrize("flags", [(), ("-MMD",)], ids=["no-d", "MMD"])
 def test_an_embedded_file_is_seen(lab: Lab, flags: tuple[str, ...]) -> None:
     data = lab.write("data.bin", "one!")
@@ -142,7 +142,7 @@ def test_an_embedded_file_is_seen(lab: Lab, flags: tuple[str, ...]) -> None:
     lab.changed(before, "-Wno-c23-extensions", *flags)
 
 
-@only_19
+@since_19
 def test_an_embedded_file_of_a_system_header_is_seen_under_mmd(lab: Lab) -> None:
     data = lab.write("system/data.bin", "one!")
     lab.write("system/data.hpp", EMBED % '"data.bin"')
@@ -153,7 +153,7 @@ def test_an_embedded_file_of_a_system_header_is_seen_under_mmd(lab: Lab) -> None
     lab.changed(before, *flags)
 
 
-@only_19
+@since_19
 def test_an_embedded_file_found_through_an_embed_directory_is_right(lab: Lab) -> None:
     data = lab.write("data/data.bin", "one!")
     lab.write("k.hip", kernel("1") + EMBED % "<data.bin>")
@@ -164,7 +164,7 @@ def test_an_embedded_file_found_through_an_embed_directory_is_right(lab: Lab) ->
     lab.changed(before, *flags)
 
 
-@only_19
+@since_19
 def test_a_file_that_has_embed_looked_for_and_that_appears_is_seen(lab: Lab) -> None:
     lab.write("k.hip", kernel("VALUE", '#if __has_embed("data.bin")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif'))
     before = lab.compile()
@@ -173,7 +173,7 @@ def test_a_file_that_has_embed_looked_for_and_that_appears_is_seen(lab: Lab) -> 
     lab.changed(before)
 
 
-@only_19
+@since_19
 def test_a_file_that_has_embed_found_empty_and_that_is_filled_is_seen(lab: Lab) -> None:
     data = lab.write("data.bin", "")
     lab.write(

@@ -12,7 +12,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, HIT, LLVM, Lab, kernel, only_19, replace, script, toolchain
+from hip import BARE, CUID, HIT, LLVM, Lab, kernel, only_19, replace, script, since_18, toolchain
 from toolchains import another
 
 pytestmark = pytest.mark.archs(1)
@@ -75,7 +75,7 @@ def test_a_linker_behind_a_script_is_seen(lab: Lab, tmp_path: Path, way: str) ->
     lab.changed(before, env=environ)
 
 
-@only_19
+@since_18
 def test_a_variable_that_the_bundler_reads_is_seen(lab: Lab) -> None:
     before = lab.warm()
     assert lab.compile(env={"OFFLOAD_BUNDLER_COMPRESS": "1"}).object != before.object

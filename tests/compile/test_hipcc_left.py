@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from hip import ARCHS, BARE, CUID, HIT, MISS, PASSED_THROUGH, Lab, script, settle
+from hip import ARCHS, BARE, CUID, DEVICE_LIBRARIES, HIT, MISS, PASSED_THROUGH, Lab, script, settle
 from hipcache import processes
 from hipcc_lab import SOURCE, lab, pass_wrapper, words
 
@@ -71,6 +71,8 @@ def test_hipcc_that_prints_something_is_left_alone(lab: Lab) -> None:
 def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> None:
     """Debian's rocm_agent_enumerator does, where nobody names an architecture."""
     command = [word for word in words() if "-arch=" not in word]
+    if not lab.run(command).err:
+        pytest.skip("this hipcc does not")
     ended = lab.hipcache(*command)
     assert ended.status == 0
     assert lab.counted().reason == "wrapper"
@@ -145,6 +147,8 @@ def test_a_script_named_hipcc_that_does_more_than_compile_runs_once(lab: Lab, li
 def test_bad_input_is_told_in_hipccs_own_words(lab: Lab, flags: tuple[str, ...], said: str) -> None:
     lab.write("h.cpp", "#include <hip/hip_runtime.h>\n")
     archs = () if "arch" in flags[0] else ("--offload-arch=gfx906",)
+    if "gfx1100" in flags[0] and list(DEVICE_LIBRARIES.glob("*1100*")):
+        pytest.skip("these do")
     failed = lab.same(["hipcc", *archs, *flags, CUID, "-c", "h.cpp", "-o", "out.o"])
     assert failed.status != 0
     assert failed.messages.count(said) == 1

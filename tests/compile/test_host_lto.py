@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from direct_lab import Direct
-from hip import ARCHS, HIT, LAUNCHER, LLVM, PARTIAL, Compiled, Lab, kernel, only_19, replace, script, toolchain
+from hip import ARCHS, HIT, LAUNCHER, LLVM, PARTIAL, Compiled, Lab, kernel, replace, script, since_18, toolchain
 
 ARCH = ("--offload-arch=gfx906",)
 SIDES = kernel("1") + '#ifndef __HIP_DEVICE_COMPILE__\n#include "host.hpp"\n#endif\n'
@@ -93,7 +93,7 @@ def test_another_bundler_runs_the_hosts_pass(lab: Lab, tmp_path: Path) -> None:
     assert "the code objects are bundled differently" in lab.hipcache("explain", "out.o").out.decode()
 
 
-@only_19
+@since_18
 def test_a_variable_that_the_bundler_reads_is_seen(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm
     assert lab.changed(before, "-flto", env={"OFFLOAD_BUNDLER_COMPRESS": "1"}).counted.missed == {"host"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, BARE, DEVICE_LIBRARIES, HIT, Lab, kernel, only_19, unobserved, write_files
+from hip import ARCHS, BARE, DEVICE_LIBRARIES, HIT, Lab, kernel, since_19, unobserved, write_files
 from hipcache.build import depfile
 from hipcache.clang import cc1
 from hipcache.inputs import observing
@@ -74,7 +74,7 @@ def test_a_file_that_was_asked_for_in_vain_appears(lab: Lab, question: str) -> N
     lab.changed(warm, *flags)
 
 
-@only_19
+@since_19
 def test_a_file_that_an_embed_asked_for_in_vain_appears(lab: Lab) -> None:
     lab.write("inc/config.h", '#define HAS_X __has_embed("x.h")\n')
     lab.write("k.hip", kernel("VALUE", '#include "inc/config.h"\n' + ASKS.format("HAS_X")))

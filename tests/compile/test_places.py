@@ -66,7 +66,9 @@ def test_an_object_is_replaced_as_clang_replaces_it(lab: Lab, before: str) -> No
 
 
 def as_another_user(lab: Lab, argv: Sequence[str]) -> Ended:
-    """Runs a command as a user with no rights of root's over files."""
+    """Runs a command as a user with no rights of root's over files, who may be this one."""
+    if os.geteuid() != 0:
+        return lab.run(argv)
     return lab.run(["setpriv", "--reuid", "65533", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", *argv])
 
 

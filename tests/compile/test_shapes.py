@@ -6,7 +6,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, CUID, HIT, LAUNCHER, LLVM, Lab, kernel, only_19, script, settle, toolchain
+from hip import ARCHS, CUID, HIT, LAUNCHER, LLVM, Lab, kernel, script, settle, since_19, toolchain
 from shapes_lab import ENDS, SOURCE, same, warm, words
 
 
@@ -17,7 +17,7 @@ def test_all_files_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None
     assert warm(lab, *end.split()).files
 
 
-@only_19
+@since_19
 @pytest.mark.parametrize("more", ["", "--offload-device-only"])
 def test_a_compressed_bundle_is_the_bundlers(lab: Lab, more: str) -> None:
     plain = warm(lab, *more.split(), "-c", "-o", "out.o")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hip import HIT, LAUNCHER, MISS, Lab, only_15, only_19, script
+from hip import HIT, LAUNCHER, MISS, Lab, only_15, only_19, script, since_18
 from hipcache.clang.cuid import clangs_hash
 from spelled_lab import ONE, TWO, WAYS, compile_as, project, spelled, write
 
@@ -40,7 +40,7 @@ def test_another_cuid_is_no_other_pass_for_a_clang_that_writes_it_nowhere(lab: L
     assert compile_as(lab, "scons", cuid=TWO).outcome == HIT
 
 
-@only_19
+@since_18
 def test_of_another_cuid_the_device_front_ends_are_shared(lab: Lab) -> None:
     compile_as(lab, "cmake", cuid=ONE)
     other = compile_as(lab, "scons", cuid=TWO)
