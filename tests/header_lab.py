@@ -89,7 +89,7 @@ def wait(lab: Lab) -> None:
 
 def prepare(lab: Lab, *flags: str) -> None:
     """After that the header is precompiled for the device and for the host, and trusted."""
-    for number in range(90, 99):
+    for number in range(90, 91 + PAYS + ENOUGH):
         build(lab, number, *flags)
         if counts(lab)["checked"] >= ENOUGH * BOTH:
             return

@@ -34,8 +34,9 @@ from hipcache.values import dataclass, field, replace
 _MOST = 512 << 20
 _LISTS = ("opened", "there", "directories", "links")
 _TO_BLANKS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() or byte in b"_$" else ord(" ") for byte in range(0x100))
-# So many passes miss it before a compile that makes it: one costs more than two passes save, and three are compared.
-PAYS = 4
+# So many passes miss it before a compile that makes it: one costs what two passes save, and three are compared, each of
+# which costs a plain pass.
+PAYS = 8
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
 
