@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from hipcache import __version__, cli, shared
+from hipcache import __version__, cli
+from hipcache.base import shared
 from hipcache.config.files import NAMES_A_FILE, PROJECT, STORE
 from hipcache.config.settings import VARIABLES, Setting
 from manual_settings import KINDS

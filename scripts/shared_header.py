@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes plugins/hipcache/native/shared.h from plugins/hipcache/shared.py."""
+"""Writes plugins/hipcache/native/shared.h from plugins/hipcache/base/shared.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "plugins"))
 
-from hipcache import shared  # noqa: E402
+from hipcache.base import shared  # noqa: E402
 
 HEADER = ROOT / "plugins/hipcache/native/shared.h"
 FRAME = """\

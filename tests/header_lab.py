@@ -9,13 +9,13 @@ import pytest
 from hip import MISS, Compiled, Lab, settle
 from hipcache import config
 from hipcache.app.front import make
+from hipcache.base.values import replace
 from hipcache.clang import command
 from hipcache.driver_header import header
 from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import ENOUGH
 from hipcache.engine import open_engine
 from hipcache.processes.runner import Runner
-from hipcache.values import replace
 from kernels import HIP_IN_SHORT
 
 # One device and the host.

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from hipcache.base.values import dataclass, field
 from hipcache.build.action import Action, ActionOutput, Cache, Held, Inputs, Policy, Ran, Ref, Source, Step
 from hipcache.build.graph import Delivery, Graph
 from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
-from hipcache.values import dataclass, field
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 
 STORED, NEVER = Policy(), Policy(Cache.NEVER)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from hipcache.base.errors import PassThrough
 from hipcache.clang import plan
 from hipcache.clang.plan import Plan
-from hipcache.errors import PassThrough
 from hipcache.report.reasons import REASONS
 
 Parsed = TypeVar("Parsed")

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.base.errors import StoreError
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
 from hipcache.store.local import LocalStore
 

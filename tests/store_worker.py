@@ -15,7 +15,7 @@ import resource
 import sys
 from pathlib import Path
 
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
 from hipcache.store import ledger
 from hipcache.store.local import LocalStore
 

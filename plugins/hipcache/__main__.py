@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
         _open_standard_streams()
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == [STORAGE_HELPER]:
-        from hipcache import features
+        from hipcache.base import features
 
         return next((helper.serve(argv[1:], os.environ) for helper in features.modules("STORAGE_HELPER")), 1)
     if argv[:1] == [SERVED]:
@@ -155,7 +155,7 @@ def _say_unknown(word: str, near: str) -> int:
 
 
 def _nearest_subcommand(word: str, likeness: float) -> str:
-    from hipcache.errors import nearest
+    from hipcache.base.errors import nearest
 
     return nearest(word.lower(), (*VERBS, "help"), likeness)
 

@@ -12,10 +12,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from hipcache import features
+from hipcache.base import features
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
-from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
@@ -26,7 +27,6 @@ from hipcache.store import Store
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import open_store
 from hipcache.store.seal import NO_SEAL, Seal
-from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hipcache.errors import PassThrough
+from hipcache.base.errors import PassThrough
 from SCons.Action import CommandAction, LazyAction, ListAction
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten

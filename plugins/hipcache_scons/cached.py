@@ -16,14 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from hipcache import config as settings
-from hipcache import features
 from hipcache.app import front
 from hipcache.app.front import Compiled
-from hipcache.clang import tools, wrapper
-from hipcache.clang.command import Command, parse
-from hipcache.config import Config
-from hipcache.engine import Engine, open_engine
-from hipcache.errors import (
+from hipcache.base import features
+from hipcache.base.errors import (
     CommandFailed,
     CompilerFails,
     ConfigError,
@@ -33,13 +29,17 @@ from hipcache.errors import (
     StoreError,
     pass_through_after,
 )
+from hipcache.base.values import dataclass, replace
+from hipcache.clang import tools, wrapper
+from hipcache.clang.command import Command, parse
+from hipcache.config import Config
+from hipcache.engine import Engine, open_engine
 from hipcache.processes import encode
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling
 from hipcache.report.conditions import Condition
 from hipcache.report.history import Record
 from hipcache.report.outcome import CompileOutcome
-from hipcache.values import dataclass, replace
 from SCons.Errors import UserError
 from SCons.Util import is_String
 

@@ -12,14 +12,14 @@ from contextlib import suppress
 from hipcache import config as settings
 from hipcache import native
 from hipcache.app.front import Compiled
+from hipcache.base.errors import LibraryError
+from hipcache.base.values import replace
 from hipcache.config import Config
 from hipcache.direct import remember as records
 from hipcache.direct.provenance import Indirect, Provenance
 from hipcache.direct.record import Rule
 from hipcache.engine import Engine
-from hipcache.errors import LibraryError
 from hipcache.report.history import History, Record
-from hipcache.values import replace
 
 from hipcache_scons import shadows
 

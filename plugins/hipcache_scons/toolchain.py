@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from hipcache.base.errors import JobFailed, PassThrough, StoreError
 from hipcache.clang import driver, plan, tools, wrapper
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import expand
 from hipcache.clang.plan import Plan
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.runner import Runner, SubprocessRunner

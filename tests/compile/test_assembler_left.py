@@ -9,14 +9,14 @@ import pytest
 from assembler_lab import AS, GPU, SOURCE, is_direct, kernel, warm, words
 from hip import FAILED, LAUNCHER, MISS, PASSED_THROUGH, Lab, settle
 from hipcache.app import front
+from hipcache.base.errors import PassThrough
+from hipcache.base.values import replace
 from hipcache.clang import assembler
 from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
 from hipcache.engine import open_engine
-from hipcache.errors import PassThrough
 from hipcache.processes.runner import Completed, SubprocessRunner
-from hipcache.values import replace
 
 __all__ = ["kernel"]
 

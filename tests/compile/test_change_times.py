@@ -14,7 +14,8 @@ from stat import S_ISREG
 import pytest
 from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, rewrite, settle
-from hipcache import native, shared
+from hipcache import native
+from hipcache.base import shared
 from hipcache.disk.times import file_systems, keeps_change_time, keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of

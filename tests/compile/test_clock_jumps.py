@@ -14,6 +14,7 @@ from direct_lab import Direct, direct, remembered
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
 from hipcache.app.front import make
+from hipcache.base.values import replace
 from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
@@ -22,7 +23,6 @@ from hipcache.disk.times import TICK, keeps_change_time
 from hipcache.engine import open_engine
 from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.store.layout import HEADER_BYTES
-from hipcache.values import replace
 
 __all__ = ["direct"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from hip import COMPILERS
+from hipcache.base.errors import PassThrough
 from hipcache.clang.command import Command, compiles_and_links, expand, is_hip, parse, tokenize
 from hipcache.clang.driver_options import SEPARATE
-from hipcache.errors import PassThrough
 from hipcache.report.reasons import REASONS
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from compile_world import ARCHS, World, template, warm, world
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
+from hipcache.base.values import replace
 from hipcache.store.local import LocalStore
-from hipcache.values import replace
 
 __all__ = ["template", "warm", "world"]
 

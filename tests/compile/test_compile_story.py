@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from compile_world import ARCHS, World, template, warm, world
 from hipcache.app.front import make
+from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.clang import command
 from hipcache.cli.explain import describe
-from hipcache.errors import JobFailed, PassThrough
 from hipcache.processes.runner import Killed
 
 __all__ = ["template", "warm", "world"]

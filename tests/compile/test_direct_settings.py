@@ -9,8 +9,8 @@ import pytest
 from direct_lab import Direct, direct
 from hip import ENGINE_ALONE, HIT, LAUNCHER, Lab, only_19, settle
 from hipcache import config
+from hipcache.base.errors import ConfigError
 from hipcache.config.settings import VARIABLES
-from hipcache.errors import ConfigError
 
 __all__ = ["direct"]
 pytestmark = pytest.mark.archs(1)

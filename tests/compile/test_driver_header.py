@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait, words
 from hip import HIT, Lab, only_19, settle
-from hipcache import features
+from hipcache.base import features
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import PAYS, HeaderRecord, Made
 from hipcache.driver_header.trust import ENOUGH

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait, words
 from hip import Lab, only_19, settle
+from hipcache.base.values import replace
 from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.processes.runner import SubprocessRunner, Traced
-from hipcache.values import replace
 
 __all__ = ["header_lab"]
 pytestmark = pytest.mark.archs(1)

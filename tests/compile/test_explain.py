@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, DEVICE_LIBRARIES, HIT, LLVM, MISS, Lab, kernel, script, toolchain
+from hipcache.base.values import replace
 from hipcache.cli.explain import describe
 from hipcache.report import build
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import OUTCOMES
 from hipcache.report.reasons import REASONS
-from hipcache.values import replace
 from recorded_compiles import checkouts, record, shown, unit
 
 ENDINGS = {

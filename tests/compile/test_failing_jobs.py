@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from compile_world import World, template
-from hipcache.errors import CommandFailed, JobFailed
+from hipcache.base.errors import CommandFailed, JobFailed
 from hipcache.report import outcome
 from hipcache.report.history import Record
 

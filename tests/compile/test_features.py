@@ -13,8 +13,8 @@ from types import ModuleType
 import hipcache
 import pytest
 from hip import Lab, only_19
-from hipcache import features
-from hipcache.features import FEATURES
+from hipcache.base import features
+from hipcache.base.features import FEATURES
 
 PACKAGE = Path(hipcache.__file__).parent
 DELETED = {**{name: (name,) for name in FEATURES}, "all": tuple(FEATURES)}

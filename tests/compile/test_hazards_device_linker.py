@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hip import HIT, PASSED_THROUGH, Lab, only_19, with_19
+from hipcache.base.errors import PassThrough
 from hipcache.clang import jobs
-from hipcache.errors import PassThrough
 from programs import RUNTIME, Program
 
 pytestmark = pytest.mark.archs(1)

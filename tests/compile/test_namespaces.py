@@ -10,8 +10,8 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import HIT, MISS, only_19
 from hipcache import config
+from hipcache.base.errors import ConfigError
 from hipcache.cli import run as run_cli
-from hipcache.errors import ConfigError
 from hipcache.store.local import LocalStore, open_store
 from hipcache.store.seal import Seal
 

@@ -12,8 +12,8 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import HIT, LAUNCHER, MISS, only_19, settle
 from hipcache import native
+from hipcache.base.errors import StoreError
 from hipcache.config import Config
-from hipcache.errors import StoreError
 from hipcache.store import seal
 from hipcache.store.layout import action_name
 from hipcache.store.local import LocalStore, open_store

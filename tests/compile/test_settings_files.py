@@ -9,11 +9,11 @@ import pytest
 from direct_lab import VALUE, Direct
 from hip import LAUNCHER, Lab
 from hipcache import config
+from hipcache.base.errors import ConfigError
 from hipcache.cli import run as run_cli
 from hipcache.config import files
 from hipcache.config.files import PROJECT, STORE
 from hipcache.config.settings import VARIABLES
-from hipcache.errors import ConfigError
 from hipcache.store.local import LocalStore
 
 

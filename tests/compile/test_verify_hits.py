@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hip import HIT, LAUNCHER, Lab, only_19, script
 from hipcache import config as settings
+from hipcache.base.values import replace
 from hipcache.clang.command import parse_each
 from hipcache.engine import open_engine
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
-from hipcache.values import replace
 from hipcache.verify import comparison, hit_check
 from hipcache.verify.comparison import Difference, first_difference
 from poison import poison

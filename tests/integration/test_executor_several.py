@@ -13,8 +13,8 @@ from random import Random
 import pytest
 from hip import LAUNCHER, Lab, kernel
 from hipcache import config
+from hipcache.base.errors import ConfigError
 from hipcache.config import Config
-from hipcache.errors import ConfigError
 from hipcache.executor import workers
 from hipcache.executor.client import Executions
 from hipcache.remote.client import Client

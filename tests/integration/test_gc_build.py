@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from hip import ENGINE_ALONE, HIT, LAUNCHER, MISS, Lab, only_19
+from hipcache.base.errors import HipcacheError
 from hipcache.cli import used
-from hipcache.errors import HipcacheError
 from hipcache.inputs.keys import digest_file
 from hipcache.store import archive
 from hipcache.store.layout import action_name, blob_name

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hip import FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Lab, explained, rewrite, script, settle
-from hipcache.errors import PassThrough, Refused
+from hipcache.base.errors import PassThrough, Refused
 from hipcache.iree import command as planning
 from hipcache.store.local import LocalStore
 from iree_lab import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hip import FAILED, Lab
-from hipcache.errors import Refused
+from hipcache.base.errors import Refused
 from hipcache.iree import command
 from iree_lab import AMDGPU, HIP, iree, needs_iree, words
 

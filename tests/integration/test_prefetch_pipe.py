@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER
-from hipcache.errors import HipcacheError
+from hipcache.base.errors import HipcacheError
 from hipcache.remote import prefetch
 from hipcache.remote.helper.commands import listed
 from remote_lab import uploaded

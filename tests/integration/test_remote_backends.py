@@ -15,13 +15,13 @@ from remote_lab import CLOUD, HAS_CLIENTS, SERVERS, Server, casd, running
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
+from hipcache.base.values import replace
 from hipcache.remote import envelope
 from hipcache.remote.address import Address, parse
 from hipcache.remote.backend import Backend, Blob, RemoteError, blob_of
 from hipcache.remote.envelope import Envelope, action_of
 from hipcache.remote.helper.connection import connect
 from hipcache.store.seal import Seal
-from hipcache.values import replace
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 SEAL = Seal()

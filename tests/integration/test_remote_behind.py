@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.remote.backend import blob_of
 from hipcache.remote.envelope import Envelope

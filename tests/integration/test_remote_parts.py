@@ -13,8 +13,8 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from hipcache.base.errors import ConfigError
 from hipcache.config import Config
-from hipcache.errors import ConfigError
 from hipcache.remote import address, client, sockets
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker

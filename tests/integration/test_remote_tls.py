@@ -15,7 +15,7 @@ if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
 from hip import HIT, MISS
-from hipcache.errors import ConfigError
+from hipcache.base.errors import ConfigError
 from hipcache.remote.address import parse
 from hipcache.remote.backend import RemoteError, blob_of
 from hipcache.remote.helper import remotes

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
+from hipcache.base.values import replace
 from hipcache.cli import page
 from hipcache.report import build, statistics, stats_log, store_history
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 from hipcache.store import StoreSize
-from hipcache.values import replace
 from store_clock import HandClock
 
 CHROMIUM = shutil.which("chromium")

@@ -142,7 +142,7 @@ def test_a_hit_that_the_compiler_does_not_confirm_fails_in_its_words(newest: Pro
     newest.build("-c")
     newest.environ |= {"HIPCACHE_VERIFY": "1"}
     newest.construct(
-        "from hipcache import errors\n"
+        "from hipcache.base import errors\n"
         "from hipcache.verify import hit_check\n"
         "def compare(*_): raise errors.CompilerFails\n"
         "hit_check.compare = compare\n"

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from hip import ENGINE_ALONE, HIT, MISS, Lab, kernel, know_tools, only_19, script, settle
 from hipcache import VERBS, __version__
-from hipcache.shared import KEY_FORMAT
+from hipcache.base.shared import KEY_FORMAT
 from hipcache.store.layout import pack_action, unpack_action
 from hipcache.store.seal import NO_SEAL
 
@@ -37,7 +37,7 @@ def installed(directory: Path, *, program: str = __version__, engine: str = __ve
     assert __version__.encode() + b"\0" in ours
     path.write_bytes(ours.replace(__version__.encode(), program.encode()))
     start = "from hipcache.__main__"
-    as_version = f"import hipcache\nhipcache.__version__ = {engine!r}\nfrom hipcache import shared\n"
+    as_version = f"import hipcache\nhipcache.__version__ = {engine!r}\nfrom hipcache.base import shared\n"
     text = hip.ENGINE.replace(start, f"{as_version}shared.KEY_FORMAT = {keys!r}\n{start}")
     (directory / "hipcache-engine").write_text(text)
     for file in (path, directory / "hipcache-engine"):

@@ -12,9 +12,9 @@ from pathlib import Path
 import hipcache
 import pytest
 from hipcache.app.kinds import KINDS
+from hipcache.base.features import FEATURES
 from hipcache.clang.cc1 import _REASONS as REFUSED
 from hipcache.clang.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
-from hipcache.features import FEATURES
 from hipcache.report.outcome import OUTCOMES
 from hipcache.report.reasons import ADVICE, REASONS
 
@@ -30,7 +30,7 @@ LAYERS = """
     build
     report store
     config inputs processes disk
-    native errors values patterns shared features hipcache
+    native base hipcache
 """
 ORDER = LAYERS.split()
 

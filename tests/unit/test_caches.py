@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hipcache.base.values import dataclass, field, replace
 from hipcache.build import (
     Action,
     ActionResult,
@@ -31,7 +32,6 @@ from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
 from hipcache.iree.planner import ObservedCache
-from hipcache.values import dataclass, field, replace
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
 from test_storage import ACTIONS, CONTENTS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import recordings
+from hipcache.base.errors import PassThrough
 from hipcache.clang import cc1
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.jobs import Cc1Job
-from hipcache.errors import PassThrough
 from recordings import recorded
 
 INPUT = ("-x", "hip", "k.hip")

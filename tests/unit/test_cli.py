@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_shell import MISS, Shell, Terminal, rows, shell
 from hipcache import __version__, cli
+from hipcache.base.errors import HipcacheError
 from hipcache.cli import screen, toolchain
-from hipcache.errors import HipcacheError
 from hipcache.remote import queue
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore

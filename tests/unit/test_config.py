@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from hipcache import config
+from hipcache.base.errors import ConfigError
 from hipcache.config import files
 from hipcache.config.files import NAMES_A_FILE
 from hipcache.config.settings import SETTINGS, VARIABLES, parse_size
-from hipcache.errors import ConfigError
 from hipcache.processes import room
 
 

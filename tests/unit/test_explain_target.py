@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from hip import write_files
+from hipcache.base.values import replace
 from hipcache.report.history import Record
-from hipcache.values import replace
 from recorded_compiles import checkouts, record, shown, unit
 
 

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hipcache.base.values import replace
 from hipcache.disk.compression import unpack_json
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.report.causes import differences, why
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.store.local import LocalStore
-from hipcache.values import replace
 
 INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
 CUID = "the CUID changed (different options, or a different source or object name)"

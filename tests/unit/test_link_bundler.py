@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from hipcache.errors import PassThrough
+from hipcache.base.errors import PassThrough
 from hipcache.link import bundler
 from hipcache.link.bundler import LinkPlan
 from recordings import KNOWN, LINKS, SHAPES, parsed_or_left, text

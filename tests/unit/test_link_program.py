@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from hipcache.base.errors import PassThrough
 from hipcache.clang.cc1 import Role
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.jobs import ToolJob
 from hipcache.clang.plan import Plan, with_cuid
-from hipcache.errors import PassThrough
 from hipcache.link import program
 from hipcache.link.bundler import LinkPlan, rename_in_script
 from hipcache.link.program import Other, ProgramPlan, outputs_of, with_cuids

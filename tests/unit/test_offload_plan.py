@@ -8,10 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hipcache.base.errors import PassThrough
 from hipcache.clang import dry_run, plan, spelling
 from hipcache.clang.dry_run import DryRuns
 from hipcache.clang.plan import Plan
-from hipcache.errors import PassThrough
 from recordings import PLANS, WRAPPED, text
 
 CLANGS = ("clang22", "clang23", "clang24")

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import hipcache
 import pytest
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
 
 
 def test_each_pattern_of_each_module_is_valid() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hipcache.base.errors import PassThrough
 from hipcache.clang import plan
 from hipcache.clang.cc1 import Role
 from hipcache.clang.driver_options import Side
-from hipcache.errors import PassThrough
 from recordings import CLANGS, KNOWN, SHAPES, recorded, text
 
 # What a plan says

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import recordings
+from hipcache.base.errors import PassThrough
 from hipcache.clang import plan
 from hipcache.clang.jobs import split
 from hipcache.clang.plan import Plan
-from hipcache.errors import PassThrough
 from hipcache.link import bundler, program
 from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hipcache.base.errors import PassThrough
 from hipcache.clang.command import parse
-from hipcache.errors import PassThrough
 
 
 @pytest.mark.parametrize(

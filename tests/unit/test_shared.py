@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hipcache import shared
+from hipcache.base import shared
 from hipcache.processes import builders
 
 CHECKOUT = Path(__file__).parents[2]

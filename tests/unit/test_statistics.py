@@ -11,6 +11,7 @@ from pathlib import Path
 import manual
 import pytest
 from counted_outcomes import HIT, PARTIAL, PASSED, directory, folds_at, total
+from hipcache.base.values import replace
 from hipcache.cli import stats
 from hipcache.cli.screen import Screen
 from hipcache.config import Config
@@ -18,7 +19,6 @@ from hipcache.report import statistics, telling
 from hipcache.report.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report.statistics import EVICTED, CounterGroup, Tally
 from hipcache.store import StoreSize
-from hipcache.values import replace
 
 __all__ = ["folds_at"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import private_mounts
 import pytest
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
 from hipcache.store import upkeep
 from hipcache.store.local import LocalStore
 from local_store import CONTENT, KEY, files, root, store

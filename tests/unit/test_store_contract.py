@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
 from hipcache.store import Store
 from store_backends import KEY, OTHER_KEY, RECORD, Opener, open_store, store
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.base.errors import StoreError
 from hipcache.disk import locks
 from hipcache.disk.confined import Confined
-from hipcache.errors import StoreError
 from hipcache.store import entries as entries_module
 from hipcache.store import output, work
 from hipcache.store.local import LocalStore

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
 from hipcache.store.local import LocalStore
 from hipcache.store.upkeep import StoreEntry
 from local_store import CONTENT, KEY, files, root, store

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hipcache.errors import StoreError
+from hipcache.base.errors import StoreError
 from hipcache.report import statistics
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import CompileOutcome

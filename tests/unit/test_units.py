@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import recordings
+from hipcache.base.errors import PassThrough
 from hipcache.clang import plan, units
 from hipcache.clang.frontend import graph_file
 from hipcache.clang.units import Units
-from hipcache.errors import PassThrough
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.trace import Files

@@ -1,4 +1,4 @@
-"""`hipcache.values` means what `dataclasses` means, wherever hipcache uses it."""
+"""`hipcache.base.values` means what `dataclasses` means, wherever hipcache uses it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-from hipcache import values
+from hipcache.base import values
 
 
 def make(library: Any) -> ModuleType:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hipcache import config as settings
-from hipcache import features
 from hipcache.app import fallback, front, kinds
 from hipcache.app.ending import Interrupted, become, become_again, die, take_signals
 from hipcache.app.fallback import Call
+from hipcache.base import features
+from hipcache.base.errors import CompilerFails, HipcacheError
 from hipcache.clang.command import Command
 from hipcache.engine import Engine, open_engine
-from hipcache.errors import CompilerFails, HipcacheError
 from hipcache.report import conditions, telling
 from hipcache.report.outcome import HIT
 

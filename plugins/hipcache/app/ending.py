@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache.app import kinds
-from hipcache.errors import nearest
-from hipcache.patterns import pattern
+from hipcache.base.errors import nearest
+from hipcache.base.patterns import pattern
 from hipcache.processes import SIGNALS
 
 if TYPE_CHECKING:

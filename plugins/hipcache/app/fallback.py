@@ -9,14 +9,14 @@ from typing import NoReturn
 
 from hipcache.app import ending
 from hipcache.app.ending import become, die
+from hipcache.base.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
+from hipcache.base.values import dataclass
 from hipcache.clang import tools
 from hipcache.clang.command import Command
 from hipcache.config import Config
-from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
 from hipcache.processes import encode
 from hipcache.report import conditions, outcome, telling
 from hipcache.report.outcome import CompileOutcome
-from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hipcache import features
 from hipcache.app import kinds
+from hipcache.base import features
+from hipcache.base.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
+from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Cache, End, Graph, Process, Unit
 from hipcache.build.loop import Executor, InProcess, World, build
 from hipcache.build.results import Caches, ResultCache
@@ -21,14 +23,12 @@ from hipcache.clang import tools
 from hipcache.clang.command import Command
 from hipcache.clang.frontend import Pass
 from hipcache.engine import Engine
-from hipcache.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
 from hipcache.planners import Planned
 from hipcache.processes import encode
 from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
-from hipcache.values import dataclass, replace
 
 if TYPE_CHECKING:
     from hipcache.direct.provenance import Indirect, Provenance

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from hipcache import features
+from hipcache.base import features
+from hipcache.base.errors import PassThrough
+from hipcache.base.values import dataclass
 from hipcache.clang import tools
 from hipcache.clang.command import Command, parse_each
 from hipcache.config import Config
-from hipcache.errors import PassThrough
-from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.engine import Engine

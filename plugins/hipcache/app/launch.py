@@ -10,9 +10,9 @@ from hipcache import config as settings
 from hipcache.app import fallback, kinds
 from hipcache.app.ending import Interrupted, become, die, end_by_signals
 from hipcache.app.fallback import Call
+from hipcache.base.errors import ConfigError, PassThrough, Refused
 from hipcache.clang import tools
 from hipcache.config import Config
-from hipcache.errors import ConfigError, PassThrough, Refused
 from hipcache.inputs.trace import RACY
 from hipcache.report import conditions
 

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 from hipcache import config
 from hipcache.app import kinds
+from hipcache.base.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.clang import wrapper
 from hipcache.engine import open_engine
-from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
 from hipcache.report import conditions
 

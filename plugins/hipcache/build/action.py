@@ -12,9 +12,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol, Union
 
+from hipcache.base.values import dataclass, field, replace
 from hipcache.inputs.keys import Key, digest_bytes, digest_file, make_key
 from hipcache.inputs.readset import ReadSet
-from hipcache.values import dataclass, field, replace
 
 # Contents: their digests, and where they are while an action runs.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from hipcache.base.errors import FailedInTurn, PassThrough
+from hipcache.base.values import dataclass
 from hipcache.build.action import Action, ActionOutput, Bound, End, File
-from hipcache.errors import FailedInTurn, PassThrough
-from hipcache.values import dataclass
 
 # The plan's order, where it matters: which actions wait for one that may fail, and which a failure cancels.
 

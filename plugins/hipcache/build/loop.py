@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from hipcache.base.errors import FailedInTurn, PassThrough
+from hipcache.base.values import dataclass
 from hipcache.build import (
     Action,
     ActionOutput,
@@ -32,9 +34,7 @@ from hipcache.build import (
 from hipcache.build.delivery import deliver
 from hipcache.build.results import Pending, ResultCache
 from hipcache.build.storage import ContentStore, SingleFlight
-from hipcache.errors import FailedInTurn, PassThrough
 from hipcache.processes.pool import Pool
-from hipcache.values import dataclass
 
 
 class Executor(Protocol):

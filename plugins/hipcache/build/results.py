@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
+from hipcache.base.values import dataclass, field, replace
 from hipcache.build import End, Progress, Ran
-from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from hipcache.build import ActionResult, Bound, Cache, Missing, Ran

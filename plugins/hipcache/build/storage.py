@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from hipcache.base.values import dataclass, field
 from hipcache.build.action import Digest
 from hipcache.store import Store
-from hipcache.values import dataclass, field
 
 
 class ActionCache(Protocol):

@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass, field, replace
 from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
 from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
-from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from hipcache.build.storage import NotedActions

@@ -16,6 +16,8 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field, replace
 from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
@@ -31,8 +33,6 @@ from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.patterns import pattern
-from hipcache.values import dataclass, field, replace
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3

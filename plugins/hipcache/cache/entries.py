@@ -15,9 +15,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hipcache.base.values import asdict, dataclass
 from hipcache.cache.content import duration
 from hipcache.inputs.readset import MessageLine
-from hipcache.values import asdict, dataclass
 
 if TYPE_CHECKING:
     from hipcache.cache.content import Shelf

@@ -11,12 +11,12 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from hipcache.base.values import replace
 from hipcache.cache import entries
 from hipcache.cache.content import duration
 from hipcache.cache.entries import Entry
 from hipcache.inputs.keys import digest_bytes, is_digest
 from hipcache.inputs.readset import ReadSet
-from hipcache.values import replace
 
 # Entries of a pass whose outputs are fetched and sent: each may be an object of some megabytes.
 MOST_ENTRIES = 4

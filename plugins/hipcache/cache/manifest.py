@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field, replace
 from hipcache.build import ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.patterns import pattern
-from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from hipcache.cache.edits import Edits

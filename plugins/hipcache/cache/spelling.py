@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from hipcache.base.values import dataclass, field, replace
 from hipcache.build import Bound
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
@@ -18,7 +19,6 @@ from hipcache.clang.spelling import Spelling
 from hipcache.inputs import place
 from hipcache.inputs.readset import ReadSet, absent, by_directory, paths
 from hipcache.inputs.trace import Files
-from hipcache.values import dataclass, field, replace
 
 
 @dataclass(frozen=True)

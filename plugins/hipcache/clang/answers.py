@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from hipcache.base.values import dataclass
 from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.keys import make_key
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
-from hipcache.values import dataclass
 
 # Variables that a build tool or a shell changes with every command, and that no compiler reads.
 VOLATILE = frozenset(

@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from hipcache.errors import PassThrough
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 
 TARGET = "amdgcn"
 # Bytes of a source. A smaller one is assembled (50 KB: 25 ms, 500 KB: 95 ms) sooner than the engine has looked at what

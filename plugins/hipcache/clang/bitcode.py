@@ -21,12 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import native
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.clang.cuid import clangs_hash
 from hipcache.inputs import assembly
 from hipcache.inputs.assembly import rows
 from hipcache.inputs.keys import digest_bytes
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # What a module declares of what a reader of bitcode may upgrade (llvm/lib/IR/AutoUpgrade.cpp), and its assembly.
 #

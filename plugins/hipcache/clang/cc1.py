@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
-from hipcache.errors import PassThrough
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.inputs.search import SearchPath
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 
 class Role(Enum):

@@ -17,17 +17,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, replace
 from hipcache.clang import answers
 from hipcache.clang.answers import Answer
 from hipcache.clang.command import Command
 from hipcache.clang.tools import find
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
-from hipcache.patterns import pattern
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
-from hipcache.values import dataclass, replace
 
 _AT_ONCE = 1 << 16
 _TICK = 0.02  # seconds

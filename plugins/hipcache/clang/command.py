@@ -10,6 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.base.errors import PassThrough, Refused
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, replace
 from hipcache.clang import assembler, tools
 from hipcache.clang.driver_options import (
     SEPARATE,
@@ -23,10 +26,7 @@ from hipcache.clang.driver_options import (
     why_passed_through_in_program,
 )
 from hipcache.disk.paths import is_stream, names_stream
-from hipcache.errors import PassThrough, Refused
-from hipcache.patterns import pattern
 from hipcache.processes.observe import Observation
-from hipcache.values import dataclass, replace
 
 # Response files: `@file` in a command stands for the words in that file.
 

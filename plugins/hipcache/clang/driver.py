@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.base.errors import JobFailed, PassThrough, in_words
+from hipcache.base.patterns import pattern
 from hipcache.clang import answers, cuid, tools
 from hipcache.clang.answers import Answer
 from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
@@ -16,8 +18,6 @@ from hipcache.clang.driver_options import ARCHS, chooses_cuid, refuse_options
 from hipcache.clang.jobs import split
 from hipcache.disk.paths import is_stream, names_stream
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough, in_words
-from hipcache.patterns import pattern
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner
 

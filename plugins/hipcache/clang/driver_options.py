@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
-from hipcache.errors import PassThrough
+from hipcache.base.errors import PassThrough
 
 
 class Side(Enum):

@@ -21,6 +21,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field, replace
 from hipcache.clang import assembler, colours, driver, plan, tools
 from hipcache.clang.answers import Answer, question, recall, remember
 from hipcache.clang.assembler import AssemblerJob
@@ -29,11 +32,8 @@ from hipcache.clang.driver_options import SERIALIZE, why_passed_through
 from hipcache.clang.jobs import split
 from hipcache.clang.plan import Plan
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.patterns import pattern
 from hipcache.processes.runner import Runner
-from hipcache.values import dataclass, field, replace
 
 Job = tuple[str, ...]
 

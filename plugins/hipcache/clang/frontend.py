@@ -6,6 +6,8 @@ from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.build import ActionWork, Bound
 from hipcache.clang import cc1, plan
 from hipcache.clang.cc1 import Option, Role
@@ -13,8 +15,6 @@ from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs import preprocessed
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Options that change with every run of a pass.
 REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}

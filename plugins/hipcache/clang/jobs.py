@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.clang.cc1 import REFUSED_LLVM, Option, Role
-from hipcache.errors import PassThrough
-from hipcache.patterns import pattern
 from hipcache.processes import decode
-from hipcache.values import dataclass
 
 _WORD = pattern(r' "((?:[^"\\]|\\.)*)"')
 _LINE = pattern(r"[^\n]*\n|[^\n]+")

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import struct
 
+from hipcache.base.values import dataclass
 from hipcache.inputs import elf
-from hipcache.values import dataclass
 
 # Of the fat binary, and of the new driver's package.
 SECTIONS = (b".hip_fatbin", b".llvm.offloading")

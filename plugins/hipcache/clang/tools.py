@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from hipcache.errors import PassThrough
+from hipcache.base.errors import PassThrough
 
 # Programs that take a compiler's command behind their own name.
 _BEFORE_A_COMPILER = frozenset(["ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache"])

@@ -21,18 +21,18 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.clang import jobs
 from hipcache.clang.cc1 import MERE_NAMES, Option, Role
 from hipcache.clang.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.clang.jobs import Cc1Job, ToolJob
 from hipcache.clang.plan import DevicePass, Plan
 from hipcache.clang.tools import which
-from hipcache.errors import PassThrough
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Names with the number of a file in them: static device variables of an object without a CUID.
 #

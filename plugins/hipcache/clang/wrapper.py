@@ -32,6 +32,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import replace
 from hipcache.clang import answers, tools
 from hipcache.clang.command import (
     COMPILES,
@@ -45,13 +48,10 @@ from hipcache.clang.command import (
 )
 from hipcache.clang.driver_options import why_passed_through
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.patterns import pattern
 from hipcache.processes import READ
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
-from hipcache.values import replace
 
 # Variables that the Perl hipcc sets, and that no compiler reads.
 _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])

@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 from hipcache import VERBS as VERBS
-from hipcache import __version__, features
-from hipcache.errors import HipcacheError, nearest
+from hipcache import __version__
+from hipcache.base import features
+from hipcache.base.errors import HipcacheError, nearest
+from hipcache.base.values import dataclass, field
 from hipcache.processes.runner import Runner, SubprocessRunner
-from hipcache.values import dataclass, field
 
 OPTIONS = {
     "--cmakedir": "print the directory of HipCache.cmake",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hipcache import config, features
+from hipcache import config
+from hipcache.base import features
+from hipcache.base.errors import HipcacheError
 from hipcache.cli import Console
 from hipcache.cli.gc import open_to_remove
 from hipcache.cli.screen import ProgressLine, human_size, plural
-from hipcache.errors import HipcacheError
 
 SUMMARY = "remove every entry"
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hipcache.base.errors import HipcacheError, PassThrough
 from hipcache.clang import tools
 from hipcache.clang.command import Command, parse_each
-from hipcache.errors import HipcacheError, PassThrough
 
 LIST = "compile_commands.json"
 

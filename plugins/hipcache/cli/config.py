@@ -10,15 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import config, features
+from hipcache import config
+from hipcache.base import features
+from hipcache.base.errors import ConfigError, nearest
+from hipcache.base.shared import PROJECT_SETTINGS
 from hipcache.cli import Console
 from hipcache.cli.screen import Screen, human_size
 from hipcache.config import files
 from hipcache.config.files import PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.config.settings import NO_EXECUTOR, PREFIX, SETTINGS, VARIABLES, Setting, nearest_hint
 from hipcache.disk import atomic
-from hipcache.errors import ConfigError, nearest
-from hipcache.shared import PROJECT_SETTINGS
 
 SUMMARY = "show every setting and where it comes from, or change one"
 # The words that follow each.

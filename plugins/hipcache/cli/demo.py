@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hipcache.base.errors import HipcacheError
+from hipcache.base.values import dataclass
 from hipcache.cli import Console, page
 from hipcache.cli.screen import Screen, asked_units
 from hipcache.cli.toolchain import Machine, Toolchain, clang_of_hipcc, compilers, examine, resolve
 from hipcache.disk.atomic import write_whole
-from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Completed
 from hipcache.report import stats_log
-from hipcache.values import dataclass
 
 SUMMARY = "show in a minute what is saved: a source compiled cold, warm, for more architectures, after an edit"
 _SOURCE = """\

@@ -12,8 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache import config, features, native
+from hipcache import config, native
 from hipcache.app import trial
+from hipcache.base import features
+from hipcache.base.errors import ConfigError, HipcacheError, StoreError
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, replace
 from hipcache.cli import Console
 from hipcache.cli.screen import Screen, arch_order, human_size, plural
 from hipcache.cli.toolchain import (
@@ -33,12 +37,9 @@ from hipcache.cli.toolchain import (
     support_files,
 )
 from hipcache.disk import compression
-from hipcache.errors import ConfigError, HipcacheError, StoreError
-from hipcache.patterns import pattern
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions, stats_log
 from hipcache.store.local import open_store
-from hipcache.values import dataclass, replace
 
 SUMMARY = "check compiler, HIP, device libraries, store and settings"
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hipcache import config
+from hipcache.base.errors import HipcacheError, nearest
+from hipcache.base.values import replace
 from hipcache.cli import Console
 from hipcache.cli.screen import plural
 from hipcache.config import Config
 from hipcache.direct import elsewhere
 from hipcache.direct.record import Output
-from hipcache.errors import HipcacheError, nearest
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
 from hipcache.report import build, outcome, statistics
@@ -26,7 +27,6 @@ from hipcache.report.outcome import HIT, OUTCOMES, counted, is_check
 from hipcache.report.reasons import ADVICE, REASONS
 from hipcache.report.targets import Targets
 from hipcache.store.local import open_store
-from hipcache.values import replace
 
 SUMMARY = "show why each unit of an object hit or missed"
 

@@ -9,14 +9,15 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import config, features
+from hipcache import config
+from hipcache.base import features
+from hipcache.base.errors import HipcacheError
 from hipcache.cache import entries as passes
 from hipcache.cache import exchange, references
 from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.disk.compression import inflate
 from hipcache.disk.hashing import blake3
-from hipcache.errors import HipcacheError
 from hipcache.store import archive
 from hipcache.store.archive import ArchiveEntry
 from hipcache.store.layout import (

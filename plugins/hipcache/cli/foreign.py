@@ -3,7 +3,7 @@ has all of them."""
 
 from __future__ import annotations
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
 
 STATS, ZERO, CLEAR, GC = "hipcache stats", "hipcache stats --zero", "hipcache clear", "hipcache gc"
 SHOW, GET, SET = "hipcache config", "hipcache config get KEY", "hipcache config set KEY VALUE"

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from hipcache import config
+from hipcache.base.errors import ConfigError, HipcacheError
+from hipcache.base.patterns import pattern
 from hipcache.cache import references
 from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.config.settings import VARIABLES, parse_size
-from hipcache.errors import ConfigError, HipcacheError
-from hipcache.patterns import pattern
 from hipcache.report import conditions
 from hipcache.store import seal
 from hipcache.store.faults import as_store_error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
+from hipcache.base.values import dataclass
 from hipcache.cli.screen import asked_units, human_size, human_time, percent, plural
 from hipcache.report import build, stats_log
 from hipcache.report.build import RecordedBuild, lanes
@@ -16,7 +17,6 @@ from hipcache.report.statistics import Tally
 from hipcache.report.stats_log import Compile
 from hipcache.report.store_history import Point
 from hipcache.report.targets import by_place
-from hipcache.values import dataclass
 
 _MOST_ROWS = 25
 _MOST_FOLDED = 1000

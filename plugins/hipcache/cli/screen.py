@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
 from hipcache.report.outcome import HOST, LINK
 from hipcache.report.statistics import Tally
 

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hipcache import config, features
+from hipcache import config
+from hipcache.base import features
+from hipcache.base.errors import HipcacheError, StoreError
+from hipcache.base.patterns import pattern
+from hipcache.base.values import asdict, replace
 from hipcache.cli import Console
 from hipcache.cli.screen import (
     REMOTE_HEAD,
@@ -25,8 +29,6 @@ from hipcache.cli.screen import (
     remote_rows,
     sentence,
 )
-from hipcache.errors import HipcacheError, StoreError
-from hipcache.patterns import pattern
 from hipcache.report import conditions, statistics, stats_log
 from hipcache.report.outcome import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, WORDS
 from hipcache.report.statistics import VERSION, Statistics, Tally
@@ -34,7 +36,6 @@ from hipcache.store import StoreSize
 from hipcache.store.layout import ACTIONS, BLOBS, HISTORY, charge, digests
 from hipcache.store.local import LocalStore, open_store
 from hipcache.store.packs import CODE, is_code
-from hipcache.values import asdict, replace
 
 # Of --stats-log: the file that the settings name.
 _SET = Path()

@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 
 import hipcache
 from hipcache.app import trial
+from hipcache.base.errors import HipcacheError, PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field, replace
 from hipcache.clang.jobs import split
 from hipcache.cli.screen import arch_order
-from hipcache.errors import HipcacheError, PassThrough
-from hipcache.patterns import pattern
 from hipcache.processes.runner import Completed, Runner
-from hipcache.values import dataclass, field, replace
 
 _NAME = pattern(r"(amd)?clang\+\+(-[0-9.]+)?$")
 _VERSION = pattern(r"clang version (\S+)")

@@ -19,8 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from hipcache.base.errors import HipcacheError
 from hipcache.cache import references
-from hipcache.errors import HipcacheError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.report.history import History, Record

@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipcache.base.errors import ConfigError
+from hipcache.base.values import dataclass, field
 from hipcache.config import files
 from hipcache.config.files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.config.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
-from hipcache.errors import ConfigError
 from hipcache.processes import builders, room
-from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
     from typing import NoReturn

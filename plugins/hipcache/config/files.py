@@ -24,11 +24,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipcache import shared
+from hipcache.base import shared
+from hipcache.base.errors import ConfigError
+from hipcache.base.shared import MOST_CONFIG
+from hipcache.base.values import dataclass
 from hipcache.config.settings import PREFIX, RETIRED, VARIABLES, Setting, nearest_hint
-from hipcache.errors import ConfigError
-from hipcache.shared import MOST_CONFIG
-from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from yaml import Node

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hipcache import errors
-from hipcache.values import dataclass
+from hipcache.base import errors
+from hipcache.base.values import dataclass
 
 PREFIX = "HIPCACHE_"
 # The value of `executor` with which nothing runs elsewhere.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.shared import BASEDIR_MARK
+from hipcache.base.values import dataclass
 from hipcache.build import Cache, End, Graph, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
 from hipcache.clang.cc1 import Role
@@ -14,14 +17,11 @@ from hipcache.clang.dry_run import Asked, AskedToAssemble
 from hipcache.clang.tools import which
 from hipcache.direct import variables
 from hipcache.direct.record import Output, Outputs, Rule
-from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
-from hipcache.shared import BASEDIR_MARK
-from hipcache.values import dataclass
 
 # The content of these files comes from the kernel, and changes without their status.
 _KERNELS = ("/proc/", "/sys/")

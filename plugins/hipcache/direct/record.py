@@ -53,12 +53,13 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hipcache import __version__, shared
+from hipcache import __version__
+from hipcache.base import shared
+from hipcache.base.shared import terminated
+from hipcache.base.values import dataclass
 from hipcache.config.files import project_file
 from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
-from hipcache.shared import terminated
-from hipcache.values import dataclass
 
 DOMAIN = terminated(shared.VARIABLES_DOMAIN)
 STATE_DOMAIN = terminated(shared.STATE_DOMAIN)

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hipcache import features
+from hipcache.base import features
+from hipcache.base.errors import StoreError
 from hipcache.direct import guards, variables
 from hipcache.direct.contents import known_contents
 from hipcache.direct.provenance import Provenance
@@ -22,7 +23,6 @@ from hipcache.direct.record import (
     variables_digest,
 )
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
 from hipcache.inputs import watched
 from hipcache.inputs.watched import ABSENT, FILE, PROCESSOR, SAME, Watched
 from hipcache.report import statistics

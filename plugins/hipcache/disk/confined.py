@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
-from hipcache import shared
+from hipcache.base import shared
 
 # A directory of a lower layer of an overlay cannot be moved; each level takes a descriptor.
 _LEVELS = 64

@@ -8,7 +8,7 @@ import re
 import stat
 from collections.abc import Iterator
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
 
 #: What a process reads there decides nothing about its output. The last one is read by allocators (mimalloc as Python
 #: starts, jemalloc, glibc's for threads): may memory be reserved that is not there?

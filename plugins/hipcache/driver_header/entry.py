@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from hipcache.base.values import dataclass, field, replace
 from hipcache.clang.frontend import FrontEnd
 from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.driver_header import header
@@ -28,7 +29,6 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
 from hipcache.processes.slots import places_for_files
 from hipcache.store.local import LocalStore
-from hipcache.values import dataclass, field, replace
 
 # Three sets of options with 22 architectures and the host. It may be memory.
 _MOST = 512 << 20

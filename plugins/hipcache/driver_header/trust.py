@@ -18,10 +18,10 @@ import os
 import threading
 from enum import Enum, auto
 
+from hipcache.base.values import dataclass, field
 from hipcache.clang.frontend import FrontEnd
 from hipcache.driver_header import header
 from hipcache.execution.session import Session
-from hipcache.values import dataclass, field
 
 ENOUGH = 3
 # One use in so many is compared of a PCH file that never was.

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.base.errors import JobFailed, PassThrough, StoreError, StoreFull
+from hipcache.base.values import dataclass, replace
 from hipcache.build import depfile
 from hipcache.build.storage import LocalActions, LocalContents
 from hipcache.cache.content import ReadSets
@@ -21,7 +23,6 @@ from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import HeaderRecord, Made
 from hipcache.driver_header.trust import Trust, Turn
-from hipcache.errors import JobFailed, PassThrough, StoreError, StoreFull
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
@@ -30,7 +31,6 @@ from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
 from hipcache.store.local import LocalStore
-from hipcache.values import dataclass, replace
 
 _LABEL = "precompiled header"  # in messages
 # Seconds. Those that were not used for so long go when another one is made.

@@ -14,12 +14,12 @@ import json
 import threading
 from pathlib import Path
 
+from hipcache.base.errors import JobFailed
+from hipcache.base.values import dataclass, field
 from hipcache.clang.bitcode import declared_items
 from hipcache.clang.frontend import FrontEnd
-from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.values import dataclass, field
 
 _NAME = "reader of bitcode"  # in messages
 _FORMAT = 1

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache import processes
+from hipcache.base.errors import PassThrough
+from hipcache.base.values import dataclass
 from hipcache.build import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.disk import times
-from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly
-from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

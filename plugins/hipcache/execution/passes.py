@@ -10,12 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from hipcache import features, processes
+from hipcache import processes
+from hipcache.base import features
+from hipcache.base.errors import FailedInTurn, JobFailed, PassThrough
+from hipcache.base.values import dataclass
 from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran, depfile
 from hipcache.clang import bitcode, splice, units
 from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, Pass, auxiliary_file, counts_errors, graph_file, pass_of
 from hipcache.disk.paths import absolute, is_null, is_of_kernel
-from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.auto_upgrade import AutoUpgrade
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
@@ -26,7 +28,6 @@ from hipcache.inputs.place import binds
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.processes.runner import Completed
-from hipcache.values import dataclass
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 

@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+from hipcache.base.errors import JobFailed, PassThrough, StoreFull
+from hipcache.base.values import dataclass, field
 from hipcache.cache.content import Shelves
 from hipcache.clang.command import Command
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough, StoreFull
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.processes.runner import NO_STDIN, Completed, Runner, Traced
 from hipcache.store import faults
-from hipcache.values import dataclass, field
 
 
 @dataclass

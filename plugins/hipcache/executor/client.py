@@ -24,8 +24,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hipcache.base.errors import ConfigError
+from hipcache.base.values import dataclass, field
 from hipcache.build import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
-from hipcache.errors import ConfigError
 from hipcache.execution.local import LocalProcess, places, why_nowhere_else
 from hipcache.execution.session import Session
 from hipcache.executor import workers
@@ -37,7 +38,6 @@ from hipcache.remote import address
 from hipcache.remote.backend import STATUS
 from hipcache.remote.client import Client, Tell
 from hipcache.report import statistics
-from hipcache.values import dataclass, field
 
 QUEUED = "queued"
 # Seconds in which the helper says something, on a machine whose cores are all busy.

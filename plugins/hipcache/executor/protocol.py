@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from hipcache.base.values import dataclass, field
 from hipcache.executor.workers import ExecutorAddress, Watch
 from hipcache.processes import decode
 from hipcache.remote import reapi
@@ -33,7 +34,6 @@ from hipcache.remote.backend import (
     blob_of,
 )
 from hipcache.remote.reapi import as_remote_error
-from hipcache.values import dataclass, field
 
 # Kinds of faults, besides those of `backend`: the server has no worker for it or lost it, the time is up, an output is
 # not there.

@@ -13,15 +13,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipcache.base.errors import ConfigError
+from hipcache.base.values import dataclass, field
 from hipcache.config import Config
-from hipcache.errors import ConfigError
 from hipcache.executor import workers
 from hipcache.executor.workers import ExecutorAddress, Watch
 from hipcache.inputs.readset import known_by
 from hipcache.remote import address, backend
 from hipcache.remote.backend import DENIED, SETTINGS, STATUS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
-from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
     from hipcache.executor.protocol import ExecutionResult, Program, Workers

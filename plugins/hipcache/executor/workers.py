@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
+from hipcache.base.errors import ConfigError
+from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
-from hipcache.errors import ConfigError
 from hipcache.remote import address
 from hipcache.remote.address import Address
-from hipcache.values import dataclass
 
 JOBS, MOST_JOBS = 16, 1024
 LIMIT, MOST_LIMIT = 600, 86400

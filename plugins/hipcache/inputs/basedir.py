@@ -12,9 +12,9 @@ import os
 import re
 from functools import cached_property
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
+from hipcache.base.shared import BASEDIR_MARK
 from hipcache.processes import encode
-from hipcache.shared import BASEDIR_MARK
 
 MARK = BASEDIR_MARK
 

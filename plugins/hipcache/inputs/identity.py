@@ -24,13 +24,13 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hipcache.errors import PassThrough
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.memos import Memos
 from hipcache.inputs.readset import tells
 from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched
-from hipcache.patterns import pattern
 from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")

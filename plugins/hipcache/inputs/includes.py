@@ -13,12 +13,12 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from hipcache import shared
+from hipcache.base import shared
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.inputs import lexer, pasted, portions, preprocessed, shown
 from hipcache.inputs.scans import Scan
 from hipcache.native import aside
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from hipcache import shared
+from hipcache.base import shared
+from hipcache.base.values import dataclass
 from hipcache.disk.hashing import blake3
 from hipcache.native import aside
-from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
 FORMAT = shared.KEY_FORMAT

@@ -5,10 +5,11 @@ A large text is lexed beside the main thread, which hears signals meanwhile.
 
 from __future__ import annotations
 
-from hipcache import native, shared
+from hipcache import native
+from hipcache.base import shared
+from hipcache.base.shared import WORD_IN_LINES, WORD_KNOWN, WORD_NAMES
 from hipcache.inputs import pasted, shown
 from hipcache.native import Lexed, aside
-from hipcache.shared import WORD_IN_LINES, WORD_KNOWN, WORD_NAMES
 
 ALL, BARE, RAW = shared.LEXER_ALL, shared.LEXER_BARE, shared.LEXER_RAW
 

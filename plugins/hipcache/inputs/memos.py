@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
+from hipcache.base.values import dataclass
 from hipcache.disk.compression import STORED, inflate
-from hipcache.values import dataclass
 
 MOST = 16 << 20
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 
+from hipcache.base.patterns import pattern
 from hipcache.inputs import outline
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import MessageLine, ReadFile
-from hipcache.patterns import pattern
 
 _COLOURS = pattern(r"\x1b\[[0-9;]*[mK]")
 _PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|remark|note): .*)")

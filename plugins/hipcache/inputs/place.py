@@ -30,12 +30,12 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
+from hipcache.base.patterns import pattern
 from hipcache.inputs import includes, pasted, preprocessed, shown
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
-from hipcache.patterns import pattern
 
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])
 # They define assert() of libc, and the checks and messages of libstdc++: for messages only.

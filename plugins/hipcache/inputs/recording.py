@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+from hipcache.base.values import replace
 from hipcache.disk import times
 from hipcache.inputs import includes, observing, outline, pasted, preprocessed
 from hipcache.inputs.observing import Observed
@@ -16,7 +17,6 @@ from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
-from hipcache.values import replace
 
 
 def record(

@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hipcache.base.values import dataclass
 from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
-from hipcache.values import dataclass
 
 # To be raised with each change of what a scan looks for.
 _FORMAT = "4"

@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.scans import Scan
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Which headers are known, and the same everywhere: by the name of their directory, and their own name in it. A system
 # directory holds headers of any library; a directory of the compiler's or of a library of C++ those alone. Such a

@@ -20,9 +20,9 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from hipcache.errors import HipcacheError
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
+from hipcache.base.errors import HipcacheError
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 
 HIP, AMDGPU, LOCAL = "hip", "amdgpu", "local"
 # The first bytes of an executable -> the device that loads it.

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.build import (
     Action,
     ActionOutput,
@@ -36,7 +39,6 @@ from hipcache.clang.answers import VOLATILE
 from hipcache.direct import variables
 from hipcache.disk.paths import absolute, is_of_kernel
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
 from hipcache.execution.local import said
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording
@@ -48,12 +50,10 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
-from hipcache.patterns import pattern
 from hipcache.planners import Planned
 from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
-from hipcache.values import dataclass
 
 # The program that compiles if iree-compile is the script of IREE's package: that script's own answer.
 #

@@ -8,10 +8,10 @@ import json
 import os
 from pathlib import Path
 
+from hipcache.base.errors import HipcacheError, nearest
 from hipcache.cli import FAULT, Console
 from hipcache.cli.screen import plural
 from hipcache.disk import atomic
-from hipcache.errors import HipcacheError, nearest
 from hipcache.iree import module
 from hipcache.iree.module import Module, Wanted
 

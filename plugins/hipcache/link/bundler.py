@@ -19,17 +19,17 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.clang import jobs
 from hipcache.clang.jobs import ToolJob, inputs, known_link, split, value_after
-from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Before the words of the user, among which a `--` may end the options.
 DUMP_SCRIPT = "-fhip-dump-offload-linker-script"

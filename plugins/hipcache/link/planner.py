@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.base.errors import JobFailed
 from hipcache.build import Graph
 from hipcache.clang import colours, driver, tools
 from hipcache.clang.command import Command
 from hipcache.clang.driver_options import why_passed_through_in_link
 from hipcache.clang.jobs import ToolJob, value_after
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
 from hipcache.link import bundler, steps, wrapper
 from hipcache.link.bundler import LinkPlan

@@ -24,6 +24,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.values import dataclass, replace
 from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.clang import colours, driver, dry_run
 from hipcache.clang.cc1 import Option, Role
@@ -34,7 +36,6 @@ from hipcache.clang.dry_run import DryRuns, is_wrapper
 from hipcache.clang.jobs import ToolJob, clang_version, split, value_after
 from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.link import bundler, planner, wrapper
 from hipcache.link.bundler import LinkPlan, Unbundle, unbundle
@@ -45,7 +46,6 @@ from hipcache.planners import Ends, Planned, refuse_script
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
 from hipcache.processes.runner import Runner
-from hipcache.values import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hipcache.base.errors import HostLinkFailed, JobFailed, PassThrough
+from hipcache.base.patterns import pattern
 from hipcache.build import (
     EACH_TIME,
     Action,
@@ -28,10 +30,8 @@ from hipcache.build import (
     delivery,
 )
 from hipcache.clang.jobs import ToolJob, value_after
-from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
-from hipcache.patterns import pattern
 from hipcache.processes import decode
 from hipcache.report.outcome import LINK
 

@@ -17,21 +17,21 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.build import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
 from hipcache.clang import colours, driver, jobs, splice, tools
 from hipcache.clang.cc1 import REFUSED_LLVM
 from hipcache.clang.dry_run import is_wrapper
 from hipcache.clang.jobs import COUNTING, ToolJob, clang_version, known_link, split
 from hipcache.clang.splice import UnknownObject
-from hipcache.errors import PassThrough
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.link import steps
 from hipcache.link.images import HIP, Embedded, UnknownFile, archive, read_images
 from hipcache.link.steps import CODE
-from hipcache.patterns import pattern
-from hipcache.values import dataclass
 
 # Those that were tried. (Debian has no 20.)
 _VERSIONS = (19, 21, 22, 23, 24)

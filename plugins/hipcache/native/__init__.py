@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from hipcache import shared
-from hipcache.errors import LibraryError
-from hipcache.values import dataclass
+from hipcache.base import shared
+from hipcache.base.errors import LibraryError
+from hipcache.base.values import dataclass
 
 PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.

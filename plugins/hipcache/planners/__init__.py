@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from hipcache.base.errors import JobFailed, PassThrough
+from hipcache.base.values import dataclass
 from hipcache.build import End, Graph
 from hipcache.clang import tools
-from hipcache.errors import JobFailed, PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.direct.provenance import Indirect, Provenance

@@ -10,11 +10,11 @@ import os
 from functools import partial
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
 from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Graph, Policy, Process, Ref, Unit
 from hipcache.clang import assembler, dry_run
 from hipcache.clang.assembler import AssemblerJob
 from hipcache.direct.provenance import provenance_of
-from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable

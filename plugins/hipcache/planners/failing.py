@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
+from hipcache.base.errors import CommandFailed, JobFailed, PassThrough
+from hipcache.base.patterns import pattern
 from hipcache.build import End, delivery, ended
 from hipcache.clang import driver
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import messages_file
 from hipcache.clang.jobs import split
-from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
 from hipcache.execution.session import Session
-from hipcache.patterns import pattern
 from hipcache.planners.source import SourceGraph, dependency_rules
 
 # A word with such a path (see `disk/paths`).

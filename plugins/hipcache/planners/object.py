@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from hipcache.base.errors import JobFailed, PassThrough
+from hipcache.base.values import replace
 from hipcache.build import Bound, End
 from hipcache.cache.manifest import NEVER
 from hipcache.clang import colours, dry_run
@@ -16,13 +18,11 @@ from hipcache.clang.dry_run import Asked
 from hipcache.clang.frontend import Pass, pass_of
 from hipcache.clang.plan import Plan, with_cuid
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
-from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
 from hipcache.processes.slots import Slots
 from hipcache.report.outcome import FAILED
-from hipcache.values import replace
 
 
 def plan(session: Session, columns: int | None) -> Planned:

@@ -13,6 +13,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from hipcache.base.errors import PassThrough
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
 from hipcache.build import (
     EACH_TIME,
     Action,
@@ -45,12 +48,9 @@ from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
 from hipcache.clang.plan import Plan, SpirvPass
 from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
 from hipcache.disk.paths import is_stream
-from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
-from hipcache.patterns import pattern
 from hipcache.report.outcome import HOST
-from hipcache.values import dataclass
 
 # The code of one offload arch, from the source: its passes, its back end and its link, as actions.
 #

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-from hipcache.values import dataclass
+from hipcache.base.values import dataclass
 
 # The ways to look at a path.
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"

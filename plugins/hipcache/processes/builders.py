@@ -26,8 +26,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 
-from hipcache import shared
-from hipcache.values import dataclass
+from hipcache.base import shared
+from hipcache.base.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache import native
+from hipcache.base.values import dataclass
 from hipcache.disk.hashing import blake3
 from hipcache.disk.paths import HARMLESS, absolute, is_of_kernel
 from hipcache.disk.times import change_limit, keeps_change_time, latest, moved
 from hipcache.processes import GPUS, LINK, LIST, PROCESSOR, READ, STAT
-from hipcache.values import dataclass
 
 #: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).
 HOWS = {b"r": READ, b"x": READ, b"d": LIST, b"s": STAT, b"l": LINK}

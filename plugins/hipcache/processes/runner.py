@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
+from hipcache.base.values import dataclass
 from hipcache.native import Observing, aside
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Reached
-from hipcache.values import dataclass
 
 #: A standard input that ends at once, and an output that goes into the answer.
 NO_STDIN, PIPE = subprocess.DEVNULL, subprocess.PIPE

@@ -20,10 +20,10 @@ from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from hipcache import features
+from hipcache.base import features
+from hipcache.base.errors import ConfigError, nearest
+from hipcache.base.values import dataclass, field
 from hipcache.config import Config
-from hipcache.errors import ConfigError, nearest
-from hipcache.values import dataclass, field
 
 
 class Library(NamedTuple):

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field
 from hipcache.remote.address import Address
-from hipcache.values import dataclass, field
 
 # Kinds of errors.
 UNREACHABLE, DENIED, FULL, GARBAGE, SETTINGS = "unreachable", "denied", "full", "garbage", "settings"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from hipcache import features
+from hipcache.base import features
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR

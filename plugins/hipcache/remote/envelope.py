@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf.message import DecodeError
 
+from hipcache.base.values import dataclass
 from hipcache.inputs.keys import is_digest
 from hipcache.remote import reapi_pb2 as reapi
 from hipcache.remote.backend import MOST_CONTENT, Blob, blob_of
 from hipcache.store.seal import Seal
-from hipcache.values import dataclass
 
 MAGIC = b"hipcache remote 1\n"
 DOMAIN = b"hipcache remote result 1\0"

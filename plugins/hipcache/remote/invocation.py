@@ -31,6 +31,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from hipcache import __version__
+from hipcache.base.values import dataclass, replace
 from hipcache.cache import exchange
 from hipcache.config.files import project_file
 from hipcache.direct.guards import DIGITS, GUARD
@@ -40,7 +41,6 @@ from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.store import Store
-from hipcache.values import dataclass, replace
 
 # Of one command: it may be for other archs in another configuration.
 MOST_INVOCATIONS, MOST_ASKED, MOST_NEEDS, MOST_READS = 2, 512, 64, 4096

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import obstore
 from obstore import exceptions, store
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
 from hipcache.remote.address import Address
 from hipcache.remote.backend import (
     ANSWER,

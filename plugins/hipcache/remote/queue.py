@@ -19,9 +19,9 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+from hipcache.base.values import dataclass
 from hipcache.disk.confined import Confined, Strange
 from hipcache.inputs.keys import is_digest
-from hipcache.values import dataclass
 
 DIRECTORY = "remote"
 MOST = 10_000

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.base.values import dataclass, field
 from hipcache.build import ActionResult, Bound, Missing, Ran
 from hipcache.build.results import ResultCache
 from hipcache.build.storage import NotedActions
 from hipcache.cache.content import Shelves
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST
-from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
     from hipcache.remote.client import Fetched

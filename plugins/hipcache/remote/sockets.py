@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import hipcache
+from hipcache.base.errors import ConfigError
+from hipcache.base.shared import CREDENTIALS
 from hipcache.config import Config
-from hipcache.errors import ConfigError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import runtime_directory
 from hipcache.remote import address, queue
 from hipcache.remote.address import parse
-from hipcache.shared import CREDENTIALS
 
 if TYPE_CHECKING:
     import socket

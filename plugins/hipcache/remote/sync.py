@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from hipcache import config
+from hipcache.base.errors import HipcacheError
 from hipcache.cli import Console
 from hipcache.cli.screen import ProgressLine, parse_seconds
-from hipcache.errors import HipcacheError
 from hipcache.remote import address
 from hipcache.remote.client import Client
 

@@ -14,17 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipcache import features, native, processes
+from hipcache import native, processes
+from hipcache.base import features
+from hipcache.base.errors import ConfigError, LibraryError, PassThrough, StoreError
+from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
 from hipcache.disk.confined import Confined
-from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import statistics, telling
 from hipcache.store import access, faults, seal
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
-from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.store.local import LocalStore

@@ -16,12 +16,12 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from hipcache.base.values import asdict, dataclass, replace
 from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.keys import digest_bytes
 from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore, Notes
-from hipcache.values import asdict, dataclass, replace
 
 _FORMAT = 1
 _MOST_COMMANDS = 4  # of either kind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hipcache import shared
-from hipcache.values import dataclass, field, replace
+from hipcache.base import shared
+from hipcache.base.values import dataclass, field, replace
 
 HIT = "hit"
 PARTIAL = "partial"

@@ -28,10 +28,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hipcache.errors import HipcacheError
+from hipcache.base.errors import HipcacheError
+from hipcache.base.values import dataclass, replace
 from hipcache.report import statistics
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome, is_check
-from hipcache.values import dataclass, replace
 
 FORMAT = 1
 _HINT = "set HIPCACHE_STATS_LOG to a file before the build, and name that file"

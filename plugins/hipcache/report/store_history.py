@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.base.values import dataclass
 from hipcache.disk.confined import Confined
 from hipcache.report import statistics
 from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store import StoreSize
-from hipcache.values import dataclass
 
 _FILE = "statistics/sizes"
 MOST = 700

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from hipcache.patterns import pattern
+from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field
 from hipcache.report.outcome import is_check
-from hipcache.values import dataclass, field
 
 CHECKS = "(configure checks)"
 # CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/FILE.p/..., of what the target makes.

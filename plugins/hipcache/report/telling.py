@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipcache.base.values import replace
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, is_check
-from hipcache.values import replace
 
 if TYPE_CHECKING:
     from hipcache.report.history import Record

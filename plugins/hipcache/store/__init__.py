@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from hipcache.values import dataclass
+from hipcache.base.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hipcache.errors import StoreError, StoreFull
+from hipcache.base.errors import StoreError, StoreFull
 
 # Less than this is "full": a compile's intermediate files take some megabytes, and a dozen files.
 FLOOR_BYTES = 4 << 20

@@ -55,9 +55,9 @@ import os
 import stat
 from collections.abc import Iterator
 
-from hipcache import shared
+from hipcache.base import shared
+from hipcache.base.patterns import pattern
 from hipcache.disk.confined import VERSION, Confined, is_strange
-from hipcache.patterns import pattern
 from hipcache.store.seal import Seal
 
 MAGIC = b"\x89hcA1\r\n\x1a"

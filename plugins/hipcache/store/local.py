@@ -16,11 +16,12 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from hipcache import native
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass, field
 from hipcache.config import Config
 from hipcache.disk import compression
 from hipcache.disk.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
-from hipcache.errors import StoreError
 from hipcache.store import StoreSize, access, output, seal
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
@@ -41,7 +42,6 @@ from hipcache.store.packs import Table, is_packed
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
-from hipcache.values import dataclass, field
 
 
 class Notes:

@@ -22,10 +22,10 @@ import os
 import stat
 from pathlib import Path
 
-from hipcache import shared
+from hipcache.base import shared
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass, replace
 from hipcache.disk.hashing import blake3
-from hipcache.errors import StoreError
-from hipcache.values import dataclass, replace
 
 CONTEXT = shared.SEAL_CONTEXT
 NAME_DOMAIN = shared.terminated(shared.SEALED_NAME_DOMAIN)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hipcache.base.errors import StoreError
 from hipcache.disk import locks
 from hipcache.disk.confined import Confined
-from hipcache.errors import StoreError
 from hipcache.store import access, faults, scratch
 from hipcache.store.entries import Entries
 from hipcache.store.faults import as_store_error

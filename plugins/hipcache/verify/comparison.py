@@ -21,6 +21,8 @@ from pathlib import Path
 from hipcache import __version__
 from hipcache.app import kinds
 from hipcache.app.front import world_of
+from hipcache.base.errors import JobFailed, PassThrough
+from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
 from hipcache.build.loop import Executor, build
 from hipcache.clang import dry_run, plan, wrapper
@@ -31,14 +33,12 @@ from hipcache.clang.frontend import Pass
 from hipcache.clang.plan import Plan
 from hipcache.disk.confined import Confined
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.planners import source
 from hipcache.planners.object import ask
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.store.layout import random_name
-from hipcache.values import dataclass, replace
 
 _HERE = "reports"
 MOST = 8

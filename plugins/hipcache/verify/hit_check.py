@@ -19,16 +19,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.app import front
+from hipcache.base.errors import CompilerFails, HipcacheError, StoreError
+from hipcache.base.values import replace
 from hipcache.clang.command import Command
 from hipcache.config import Config
 from hipcache.direct import record
 from hipcache.disk import atomic
 from hipcache.engine import Engine
-from hipcache.errors import CompilerFails, HipcacheError, StoreError
 from hipcache.execution.session import Session
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
-from hipcache.values import replace
 from hipcache.verify import comparison
 from hipcache.verify.comparison import Difference, Fresh, archs_of, keep
 

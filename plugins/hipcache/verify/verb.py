@@ -17,6 +17,7 @@ from random import sample
 from typing import NamedTuple
 
 from hipcache import config
+from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import references
 from hipcache.cli import Console, compilation_database, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
@@ -27,7 +28,6 @@ from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.faults import as_store_error
 from hipcache.store.local import LocalStore, is_there, open_store
-from hipcache.values import dataclass, field, replace
 from hipcache.verify import comparison
 from hipcache.verify.comparison import ENDS, NOT_COMPARED, NOT_STORED, Compared
 

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass, field
 from hipcache.direct import elsewhere, record, variables
-from hipcache.errors import StoreError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
 from hipcache.inputs.memos import Memos
@@ -22,7 +23,6 @@ from hipcache.inputs.readset import known_by
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.store import Store
-from hipcache.values import dataclass, field
 
 _NO_MEMOS = Memos(lambda key: None, lambda key, memo: None)
 

@@ -17,11 +17,11 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO
 
+from hipcache.base.errors import HipcacheError
+from hipcache.base.values import dataclass
 from hipcache.clang import tools
 from hipcache.clang.assembler import WORTH
-from hipcache.errors import HipcacheError
 from hipcache.remote import invocation
-from hipcache.values import dataclass
 
 # Words of a compile of HIP; those of the target of AMD's GPUs, and of their assembler.
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Sequence
 from importlib import import_module
 
+from hipcache.base.values import dataclass, field
 from hipcache.remote import address, backend
 from hipcache.remote.address import Address
 from hipcache.remote.backend import Backend
-from hipcache.values import dataclass, field
 
 PATIENCE = 0.3
 

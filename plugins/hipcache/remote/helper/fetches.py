@@ -13,8 +13,9 @@ from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from typing import Any
 
+from hipcache.base.errors import HipcacheError, StoreError
+from hipcache.base.values import dataclass, field
 from hipcache.config import Config, basedir_at
-from hipcache.errors import HipcacheError, StoreError
 from hipcache.remote import invocation
 from hipcache.remote.breaker import MEMORY, Breaker
 from hipcache.remote.helper import commands
@@ -27,7 +28,6 @@ from hipcache.report import statistics
 from hipcache.report.outcome import HOST
 from hipcache.store import Store
 from hipcache.store.local import LocalStore
-from hipcache.values import dataclass, field
 
 SILENCE = 0.9  # of an address's timeout; less than the client's
 TICK = 0.1

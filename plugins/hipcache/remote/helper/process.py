@@ -24,9 +24,10 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from hipcache import features
+from hipcache.base import features
+from hipcache.base.errors import ConfigError
+from hipcache.base.values import dataclass, field
 from hipcache.config import Config
-from hipcache.errors import ConfigError
 from hipcache.remote import queue, sockets
 from hipcache.remote.helper import commands
 from hipcache.remote.helper.commands import Question
@@ -36,7 +37,6 @@ from hipcache.remote.helper.remotes import Remote, open_remotes
 from hipcache.remote.sockets import destination_of, place_of
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore
-from hipcache.values import dataclass, field
 
 IDLE, SECOND_IDLE = 300.0, 3.0
 # Bytes: Linux lets an environment have 6 MiB, and JSON writes six for each that is no ASCII.

@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from hipcache.base.errors import ConfigError
+from hipcache.base.values import dataclass, field
 from hipcache.config import Config
-from hipcache.errors import ConfigError
 from hipcache.remote import address
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
@@ -17,7 +18,6 @@ from hipcache.remote.helper.connection import connect
 from hipcache.remote.helper.transfer import Transfer, TransferCounts
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
-from hipcache.values import dataclass, field
 
 # Damaged results in a row after which nothing is asked for any more.
 _MOST_DAMAGED = 200

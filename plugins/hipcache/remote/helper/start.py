@@ -20,17 +20,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hipcache import config as settings
-from hipcache import shared
+from hipcache.base import shared
+from hipcache.base.errors import ConfigError, StoreError
+from hipcache.base.values import dataclass, field, replace
 from hipcache.config import Config
 from hipcache.disk.times import keeps_change_time
-from hipcache.errors import ConfigError, StoreError
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.slots import runtime_directory
 from hipcache.remote.helper import connection
 from hipcache.remote.helper.connection import Begun
 from hipcache.store import Store
 from hipcache.store.local import LocalStore
-from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from hipcache.report.history import History

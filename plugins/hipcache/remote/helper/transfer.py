@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import entries, exchange
 from hipcache.cache.entries import Entry
-from hipcache.errors import StoreError
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
@@ -24,7 +25,6 @@ from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.remote.queue import Item
 from hipcache.store import Store
 from hipcache.store.seal import Seal
-from hipcache.values import dataclass, field, replace
 
 # Seconds; bytes that a backlog holds at most.
 _LATER = 2.0
