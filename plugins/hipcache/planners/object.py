@@ -1,4 +1,10 @@
-"""A compile of one HIP source: the graph of that source."""
+"""A compile of one HIP source: the graph of that source, and how it ends where it fails.
+
+A failing compile ends exactly like plain clang's: its text, its status, and the outputs that it leaves. The driver runs
+its jobs in order and stops at the first failure (clang/lib/Driver/Compilation.cpp: `ActionFailed`). So the user reads
+the messages of the passes before it, then those of the failing pass, and gets its status. For all other failures (back
+end, linker, crash) the user's own command runs again and prints the error.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +12,35 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hipcache.base.errors import JobFailed, PassThrough
+from hipcache.base.errors import CommandFailed, JobFailed, PassThrough
+from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
-from hipcache.build import Bound, End
+from hipcache.build import Bound, End, delivery, ended
 from hipcache.cache.manifest import NEVER
-from hipcache.clang import colours, dry_run
+from hipcache.clang import colours, driver, dry_run
 from hipcache.clang.cc1 import Role
+from hipcache.clang.command import messages_file
 from hipcache.clang.cuid import make_cuid, options, project_name
 from hipcache.clang.dry_run import Asked
 from hipcache.clang.frontend import Pass, pass_of
+from hipcache.clang.jobs import split
 from hipcache.clang.plan import Plan, with_cuid
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.session import Session
 from hipcache.planners import Ends, Planned
-from hipcache.planners.source import SourceGraph, graph, source_graph
+from hipcache.planners.source import SourceGraph, dependency_rules, graph, source_graph
 from hipcache.processes.slots import Slots
 from hipcache.report.outcome import FAILED
+
+if TYPE_CHECKING:
+    from hipcache.execution.passes import PassFailed
+
+# A word with such a path (see `disk/paths`).
+_OF_KERNEL = pattern(rb"/dev/(?!shm/)|/proc/|/dev/shm/.*\.\.")
 
 
 def plan(session: Session, columns: int | None) -> Planned:
@@ -51,9 +69,7 @@ def ask(session: Session, columns: int | None) -> Asked:
     try:
         asked = dry_run.ask(command, cuid, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
     except JobFailed as failed:
-        from hipcache.planners import failing
-
-        raise failing.refused(session, failed, cuid, columns) from failed
+        raise _refused(session, failed, cuid, columns) from failed
     if not cuid or not asked.added or asked.plan.first.value(Role.CUID) != cuid:
         return asked
     cuid = cuid_of(session, command.source, command.output, asked.added)
@@ -63,12 +79,6 @@ def ask(session: Session, columns: int | None) -> Asked:
 def _coloured(links: set[str], end: End) -> str:
     """The text of an action. The device's linker had no terminal here."""
     return colours.of_linker(end.result.text) if end.bound.action.id in links else end.result.text
-
-
-def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
-    from hipcache.planners import failing  # where something fails
-
-    return failing.reported(source, failed, ends)
 
 
 def cuid_of(session: Session, source: str, output: str, added: Iterable[str] = ()) -> str:
@@ -131,3 +141,75 @@ def _can_all_start(slots: Slots, count: int) -> bool:
                 return False
             held.enter_context(slot)
         return True
+
+
+def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
+    """The failure as plain clang reports it, with the outputs that clang leaves. Returns `failed` itself if the user's
+    own command must run. Raises PassThrough if clang would have failed differently."""
+    from hipcache.execution.passes import PassFailed  # a hit runs none
+
+    session, planned = source.session, source.plan
+    if not isinstance(failed, PassFailed) or not planned.in_order:
+        return failed
+    if session.command.unwrapped or not _has_read_all(session, failed):  # a script may have more to say
+        return failed
+    output = failed.front.job.value(Role.OUTPUT)
+    slots = takewhile(lambda name: name != output, source.texts)
+    before = [end for end in (ended(ends, source.texts[name]) for name in slots) if end]
+    if output in planned.outputs:
+        delivery.check_places([session.command.path(output)])
+    # From clang 22 on, the device's passes write none.
+    rule = failed.front.job.value(Role.DEPENDENCIES, "-dependency-file")
+    if rule and failed.dependencies is not None:
+        for one in dependency_rules(session, [source]):
+            delivery.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])
+    elif rule:
+        _remove_rule(session.command.path(rule))
+    if output in planned.outputs:
+        delivery.clean_up(session.command.path(output))
+    text = planned.messages + "".join(end.result.text for end in before) + failed.text
+    return CommandFailed(failed.job, failed.status, text)
+
+
+def _refused(session: Session, failed: JobFailed, cuid: str, columns: int | None) -> JobFailed:
+    """The failure of a command that the driver refuses (an unknown option, no such file). It plans nothing then, and
+    prints its message for `-###`, too, after its banner. Returns `failed` itself if the driver may print more for the
+    command, or if the message is about an option that hipcache added."""
+    try:
+        jobs, text = split(os.fsdecode(failed.said))
+    except PassThrough:
+        return failed
+    command = session.command
+    known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not command.unwrapped
+    ours = [str(session.jobs.workdir), *([cuid] if cuid else [])]
+    if not known or jobs or ": error: " not in text or any(os.fsencode(line) in failed.said for line in ours):
+        return failed
+    # Without the source there are no inputs, which `-###` does not say; and messages in a file are none of the text.
+    if "no such file or directory" in text or messages_file(command.argv)[1]:
+        return failed
+    return CommandFailed(failed.job, failed.status, text)
+
+
+def _has_read_all(session: Session, failed: PassFailed) -> bool:
+    """False if it may have read what the user's compiler has and it has not: standard input, or a file that can be
+    read but once."""
+    command = session.command
+    try:
+        texts = [os.fsencode(word) for word in command.arguments]
+        if failed.dependencies is None:  # a header is missing, and nothing tells which others were read
+            texts.append(Path(command.path(command.source)).read_bytes())
+        if any(_OF_KERNEL.search(text) for text in texts):
+            return False
+        return all(os.path.isfile(session.files.resolve(dependency.path)) for dependency in failed.dependencies or ())
+    except OSError:
+        return False
+
+
+def _remove_rule(path: str) -> None:
+    """Do as clang does if a header is missing."""
+    if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+        raise PassThrough("side_output", f"'{path}'")
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise PassThrough("output", f"'{path}': {error.strerror}") from error
