@@ -13,7 +13,7 @@ import pytest
 from hip import HIT, Lab
 from hipcache.disk import compression
 from hipcache.disk.confined import Confined
-from hipcache.disk.hashing import blake3
+from hipcache.native.hashing import blake3
 from hipcache.store import entries as entries_module
 from hipcache.store import packs
 from hipcache.store.layout import BLOCK

@@ -17,7 +17,7 @@ from hipcache.cache import exchange, references
 from hipcache.cli import Console, compilation_database, used
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.disk.compression import inflate
-from hipcache.disk.hashing import blake3
+from hipcache.native.hashing import blake3
 from hipcache.store import archive
 from hipcache.store.archive import ArchiveEntry
 from hipcache.store.layout import (

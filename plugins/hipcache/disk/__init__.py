@@ -1,1 +1,1 @@
-"""Files and their contents: opened below a store, written whole, removed, hashed, unpacked."""
+"""Files and their contents: opened below a store, written whole, removed, unpacked."""

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from hipcache.base import shared
 from hipcache.base.values import dataclass
-from hipcache.disk.hashing import blake3
 from hipcache.native import aside
+from hipcache.native.hashing import blake3
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
 FORMAT = shared.KEY_FORMAT

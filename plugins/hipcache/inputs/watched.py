@@ -34,10 +34,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hipcache import native
-from hipcache.disk.hashing import blake3
 from hipcache.disk.paths import MISSING, why_not_missing
 from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.readset import status_of
+from hipcache.native.hashing import blake3
 from hipcache.processes import LINK as LOOKED_AT_LINK
 from hipcache.processes import LIST, READ, observe
 from hipcache.processes import PROCESSOR as LOOKED_AT_PROCESSOR

@@ -1,16 +1,21 @@
-"""BLAKE3 by our own C (native/blake3.c), for where the package `blake3` is not installed: Debian and others have none.
+"""BLAKE3: the package `blake3` if it is installed, else our own C (native/blake3.c). Both give the same digests.
 
-It has the part of that package's interface that hipcache uses. It keeps what it is given, and hashes all of it in the
-end: so a file that is mapped is the whole content.
+Debian and others have no such package. Our own class has the part of its interface that hipcache uses. It keeps what it
+is given, and hashes all of it in the end: so a file that is mapped is the whole content.
 """
 
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
+from typing import TYPE_CHECKING
 
 from hipcache import native
+
+if TYPE_CHECKING:
+    import mmap
+
+__all__ = ["OwnBlake3", "blake3"]
 
 _BYTES = 32
 
@@ -36,6 +41,8 @@ class OwnBlake3:
         return self
 
     def update_mmap(self, path: str | os.PathLike[str]) -> OwnBlake3:
+        import mmap  # where there is the package, nobody needs it
+
         with open(path, "rb") as file:
             if any(self._pieces) or self._mapped is not None or not os.fstat(file.fileno()).st_size:
                 return self.update(file.read())
@@ -65,3 +72,13 @@ class OwnBlake3:
 
     def hexdigest(self, length: int = _BYTES) -> str:
         return self.digest(length).hex()
+
+
+if TYPE_CHECKING:
+    from blake3 import blake3
+else:
+    try:
+        from blake3 import blake3
+    except ImportError:
+        blake3 = OwnBlake3
+        blake3()  # where there is no library: an error now, and not amid a compile

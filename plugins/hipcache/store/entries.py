@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.disk.confined import Confined, Steady
-from hipcache.disk.hashing import blake3
+from hipcache.native.hashing import blake3
 from hipcache.store import packs, scratch
 from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
 from hipcache.store.ledger import Book, Ledger

@@ -33,7 +33,7 @@ from contextlib import contextmanager
 
 from hipcache.disk import locks
 from hipcache.disk.confined import Confined
-from hipcache.disk.hashing import blake3
+from hipcache.native.hashing import blake3
 from hipcache.store.layout import LEDGER
 
 MAGIC = b"hcL1\r\n\x1a\0"

@@ -21,7 +21,7 @@ from hipcache.base.values import dataclass, field
 from hipcache.config import Config
 from hipcache.disk import compression
 from hipcache.disk.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
-from hipcache.disk.hashing import blake3
+from hipcache.native.hashing import blake3
 from hipcache.store import StoreSize, access, output, seal
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
