@@ -46,7 +46,7 @@ KNOWS_WORKING_DIRECTORY = {
     "cli.config",
     "remote.prefetch",
     "config",
-    "processes.builders",
+    "config.builders",
 }
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.processes import builders
-from hipcache.processes.builders import Room
+from hipcache.config import builders
+from hipcache.config.builders import Room
 
 
 def room(cwd: Path, **environ: str) -> Room | None:

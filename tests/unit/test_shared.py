@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.base import shared
-from hipcache.processes import builders
+from hipcache.config import builders
 
 CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT / "scripts"))

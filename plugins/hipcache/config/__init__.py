@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from hipcache.base.errors import ConfigError
 from hipcache.base.values import dataclass, field
-from hipcache.config import files
+from hipcache.config import builders, files
 from hipcache.config.files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.config.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
-from hipcache.processes import builders, slots
+from hipcache.processes import slots
 
 if TYPE_CHECKING:
     from typing import NoReturn
