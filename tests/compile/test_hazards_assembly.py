@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, MISS, Lab, only_15, only_19
-from hipcache.inputs import assembly
+from hipcache.clang import bitcode
 from programs import Program
 from test_bitcode import front_end
 
@@ -144,9 +144,9 @@ def test_its_letters_are_found_at_each_bit(tmp_path: Path) -> None:
     for shift, text in itertools.product(range(8), (b".include", b".INCBIN", b".irpc", b".inc$0")):
         bits = sum(((char & 31 | 32) | char >> 5 << 6) << 12 * number for number, char in enumerate(text))
         file.write_bytes(b"BC" + (bits << shift | 1 << 150).to_bytes(20, "little"))
-        assert assembly.reads_files(file)
+        assert bitcode.may_include(file)
     file.write_bytes(b".include .incbin .macro" * 100)
-    assert not assembly.reads_files(file)
+    assert not bitcode.may_include(file)
 
 
 @only_15
@@ -157,10 +157,10 @@ def test_other_texts_of_a_module_are_no_assembly(lab: Lab, tmp_path: Path) -> No
     for text, reads in ((quiet, False), (loud, True)):
         lab.write("k.hip", source(f'"{text}"') + named)
         content = front_end(lab, "k.hip")
-        assert any(row in content for row in assembly._rows())
+        assert any(row in content for row in bitcode._directive_rows())
         for before in (b"", b"!<arch>\n", b"BC\xc0\xde", b"odd"):
             file = tmp_path / "module.bc"
             file.write_bytes(before + content + before)
-            assert assembly.reads_files(file) == reads
-        file.write_bytes(content + b"".join(assembly._rows()))
-        assert assembly.reads_files(file)
+            assert bitcode.may_include(file) == reads
+        file.write_bytes(content + b"".join(bitcode._directive_rows()))
+        assert bitcode.may_include(file)

@@ -7,7 +7,6 @@ import random
 import pytest
 from hip import HIT, Lab, with_15
 from hipcache.clang import bitcode
-from hipcache.inputs import assembly
 from hipcache.inputs.includes import scan
 from spelled_lab import ONE, TWO, compile_as, differ, project, write
 
@@ -168,7 +167,7 @@ def test_names_that_show_paths(text: bytes, found: set[str]) -> None:
 def test_a_name_is_found_wherever_it_begins(name: bytes) -> None:
     """In C and in Python alike."""
     noise = random.Random(1)
-    for row in assembly.rows([name]):
+    for row in bitcode.rows([name]):
         content = noise.randbytes(noise.randrange(300)) + row + noise.randbytes(noise.randrange(300))
         assert bitcode.in_bitcode(content)
         assert not bitcode.in_bitcode(content.replace(row, b""))

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 from hipcache import native
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.clang.cuid import clangs_hash
-from hipcache.inputs import assembly
-from hipcache.inputs.assembly import rows
 from hipcache.inputs.keys import digest_bytes
 
 # What a module declares of what a reader of bitcode may upgrade (llvm/lib/IR/AutoUpgrade.cpp), and its assembly.
@@ -145,10 +145,78 @@ class _Module:
         return repr((groups, self._all_types if types else []))
 
 
+# Of a character of a text in bitcode: 7 bits, or 8, or twice 6 (LLVM Language Reference, "LLVM Bitcode File Format";
+# `CST_CODE_CSTRING`, fixed(7), or VBR6 where there is no abbreviation).
+Widths = tuple[tuple[int, Callable[[int], int]], ...]
+UNABBREVIATED: Widths = ((12, lambda char: (char & 31 | 32) | char >> 5 << 6),)
+_WIDTHS: Widths = ((7, int), (8, int), *UNABBREVIATED)
+
+
+def rows(texts: Iterable[bytes], widths: Widths = _WIDTHS) -> Iterator[bytes]:
+    """The bytes that lie whole within a text in bitcode, which begins at any bit of a byte, for each width of a
+    character."""
+    for text in texts:
+        for width, encode in widths:
+            bits = sum(encode(char) << (width * number) for number, char in enumerate(text))
+            for shift in range(8):
+                end = shift + width * len(text)
+                whole = (bits << shift).to_bytes(end // 8 + 1, "little")
+                yield whole[bool(shift) : end // 8]
+
+
+# May bitcode have inline assembly that reads a file, in its functions or of the module?
+#
+# Who compiles the bitcode assembles that, and no key or trace says what `.include` and `.incbin` read then. Names of
+# directives are in upper or lower case (llvm/lib/MC/MCParser/AsmParser.cpp); an operand may stand for the end of one,
+# and a macro put it together. A comment of assembly that has the beginning of one costs a back end each time, no more.
+#
+# The text has no abbreviation in bitcode (llvm/lib/Bitcode/Writer/BitcodeWriter.cpp), so a search for rows of bytes
+# (3 ms for each MB) finds each; but it finds them in other records, too: "funclet" is in each module of LLVM 23. So
+# where there is such a row, the assembly of each module is read. What is no module, or does not read, is left to the
+# rows.
+
+INCLUDES = "its inline assembly may read a file"
+_DIRECTIVES = ("incb", "incl", "inc$", ".mac", ".irp")
+
+
+def may_include(path: Path | str) -> bool:
+    """May bitcode, or a file that contains some, have such assembly? Raises OSError."""
+    if not native.search(str(path), _directive_rows()):
+        return False
+    content, at, rest = Path(path).read_bytes(), 0, b""
+    while (start := content.find(MAGIC, at)) >= 0:
+        said = native.declarations(content, start)
+        end = said[1] if said else start + len(MAGIC)
+        rest += content[at : start if said else end]
+        if said and any(_has_directive(text) for kind, text in said[0] if kind == b"a"):
+            return True
+        at = end
+    rest += content[at:]
+    return any(row in rest for row in _directive_rows())
+
+
+def _has_directive(text: bytes) -> bool:
+    lower = text.lower()
+    return any(beginning.encode() in lower for beginning in _DIRECTIVES)
+
+
+@cache
+def _directive_rows() -> list[bytes]:
+    found = list(rows(_in_all_cases(), UNABBREVIATED))
+    size = min(map(len, found))
+    return sorted({row[:size] for row in found})
+
+
+def _in_all_cases() -> Iterator[bytes]:
+    for beginning in _DIRECTIVES:
+        for letters in product(*({letter, letter.upper()} for letter in beginning)):
+            yield "".join(letters).encode()
+
+
 # Does an output name a type without a name? Clang calls it by the place where it stands: `(lambda at x.hip:3:4)`.
 #
 # Such a name gets into strings by `__PRETTY_FUNCTION__`, also by that of a header's function whose template argument
-# the type is. In an object a string is a row of bytes, in bitcode one of bits (`assembly.rows`). Characters of 6 bits
+# the type is. In an object a string is a row of bytes, in bitcode one of bits (`rows`). Characters of 6 bits
 # have no blanks.
 
 # clang/lib/AST/TypePrinter.cpp, `printTag`. An anonymous namespace may be taken for such a type.
@@ -227,7 +295,7 @@ def names(content: bytes, path: str) -> bool:
 
 def reads_files(content: bytes, path: Path) -> str:
     """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
-    return assembly.WHY if content.startswith(MAGIC) and assembly.reads_files(path) else ""
+    return INCLUDES if content.startswith(MAGIC) and may_include(path) else ""
 
 
 def lacks_functions(content: bytes) -> bool:

@@ -11,9 +11,9 @@ from hipcache import processes
 from hipcache.base.errors import PassThrough
 from hipcache.base.values import dataclass
 from hipcache.build import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
+from hipcache.clang import bitcode
 from hipcache.disk import times
 from hipcache.execution.session import Session
-from hipcache.inputs import assembly
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def why_nowhere_else(action: Action, paths: Mapping[str, str]) -> str:
     """The reason why what it makes here is not what another directory or machine would make, or nothing. `paths`: of
     its inputs."""
     read = [paths[name] for name, _ in action.inputs if name in paths] if action.policy.assembles else []
-    return next((f"{assembly.WHY} ({os.path.basename(path)})" for path in read if assembly.reads_files(path)), "")
+    return next((f"{bitcode.INCLUDES} ({os.path.basename(path)})" for path in read if bitcode.may_include(path)), "")
 
 
 def places(session: Session, names: Iterable[str], inputs: Inputs) -> dict[str, str]:

@@ -23,10 +23,9 @@ from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
-from hipcache.clang import jobs
+from hipcache.clang import bitcode, jobs
 from hipcache.clang.jobs import ToolJob, inputs, known_link, split, value_after
 from hipcache.execution.session import Session
-from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
@@ -309,7 +308,7 @@ def _device_link(
     names = {word: session.jobs.name(word) for word in link.inputs}
     refs = {word: name for word, name in names.items() if name in inputs} | {link.code: CODE}
     command = (link.job.program, *((Ref(refs[word]),) if word in refs else word for word in link.job.arguments))
-    stored = not any(assembly.reads_files(session.files.resolve(word)) for word in link.inputs if word not in refs)
+    stored = not any(bitcode.may_include(session.files.resolve(word)) for word in link.inputs if word not in refs)
     place = session.jobs.name(link.code)
     return steps.device_link(link.arch, command, place, parts, tuple(inputs.items()), stored=stored)
 
