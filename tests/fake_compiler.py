@@ -15,7 +15,7 @@ from pathlib import Path
 
 import recordings
 from hip_toolchain import hips_own
-from hipcache.clang.splice import PLACEHOLDER
+from hipcache.clang.host_object import PLACEHOLDER
 from hipcache.processes.runner import NO_STDIN, PIPE, Completed, Killed, Traced
 from store_clock import HandClock
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hip import COMPILERS
-from hipcache.clang.splice import PLACEHOLDER, UnknownObject, has_fat_binary, splice
+from hipcache.clang.host_object import PLACEHOLDER, UnknownObject, has_fat_binary, splice
 
 KERNEL = """\
 #define __global__ __attribute__((global))

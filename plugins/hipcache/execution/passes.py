@@ -15,7 +15,7 @@ from hipcache.base import features
 from hipcache.base.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.base.values import dataclass
 from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran, depfile
-from hipcache.clang import bitcode, splice, units
+from hipcache.clang import bitcode, host_object, units
 from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, Pass, auxiliary_file, counts_errors, graph_file, pass_of
 from hipcache.disk.paths import absolute, is_null, is_of_kernel
 from hipcache.execution.auto_upgrade import AutoUpgrade
@@ -108,9 +108,9 @@ def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed) ->
 
 def _check_layout(content: bytes) -> None:
     try:
-        if splice.splice(content, splice.PLACEHOLDER) != content:
-            raise splice.UnknownObject("hipcache's own layout of it differs")
-    except splice.UnknownObject as error:
+        if host_object.splice(content, host_object.PLACEHOLDER) != content:
+            raise host_object.UnknownObject("hipcache's own layout of it differs")
+    except host_object.UnknownObject as error:
         raise PassThrough("object_layout", str(error)) from error
 
 

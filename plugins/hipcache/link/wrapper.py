@@ -21,11 +21,11 @@ from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
-from hipcache.clang import colours, driver, jobs, splice, tools
+from hipcache.clang import colours, driver, host_object, jobs, tools
 from hipcache.clang.cc1 import REFUSED_LLVM
 from hipcache.clang.dry_run import is_wrapper
+from hipcache.clang.host_object import UnknownObject
 from hipcache.clang.jobs import COUNTING, ToolJob, clang_version, known_link, split
-from hipcache.clang.splice import UnknownObject
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
@@ -329,7 +329,7 @@ def make_holder(session: Session, plan: WrapperPlan, codes: Mapping[str, str]) -
         bundled = jobs.run_now("bundler", _bundler(os.fsdecode(done.stderr), codes), directory=place)
         if bundled.stderr:
             raise PassThrough("job_output", f"the bundler printed: {os.fsdecode(bundled.stderr)[:200]}")
-        spliced = splice.splice(template, (place / _BUNDLE).read_bytes(), first)
+        spliced = host_object.splice(template, (place / _BUNDLE).read_bytes(), first)
     except OSError as error:
         raise PassThrough("job_output", f"the linker wrapper did not write '{error.filename}'") from error
     except UnknownObject as error:

@@ -308,9 +308,9 @@ _HOST, _BUNDLE, _OBJECT = "host pass", "bundle", "object"
 
 
 def _placeholder() -> bytes:
-    from hipcache.clang import splice
+    from hipcache.clang import host_object
 
-    return splice.PLACEHOLDER
+    return host_object.PLACEHOLDER
 
 
 _PLACEHOLDER = Literal("", _placeholder)
@@ -430,11 +430,11 @@ class SourceGraph:
         template, bundle = f"{self._stem}host.part", f"{self._stem}bundle"
 
         def work(inputs: Inputs) -> Ran:
-            from hipcache.clang import splice
+            from hipcache.clang import host_object
 
             content = inputs.of(template).read()
-            if splice.has_fat_binary(content):
-                content = splice.splice(content, inputs.of(bundle).read())
+            if host_object.has_fat_binary(content):
+                content = host_object.splice(content, inputs.of(bundle).read())
             return Ran({OUTPUT: Held(content=content)}, "", 0.0)
 
         inputs = {**codes, template: ActionOutput(_HOST + self.of, OUTPUT)}
