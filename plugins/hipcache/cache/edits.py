@@ -25,7 +25,7 @@ from hipcache.cache.entries import Entry
 from hipcache.cache.spelling import Spelled, for_cuid, has_cuid
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
-from hipcache.clang.renaming import renamed
+from hipcache.clang.host_object import renamed
 from hipcache.disk import times
 from hipcache.inputs import messages, outline, preprocessed
 from hipcache.inputs.messages import plain

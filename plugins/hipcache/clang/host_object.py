@@ -1,11 +1,15 @@
-"""Put a fat binary into a host object that was compiled with a placeholder in its place.
+"""Edits of a host object that the compiler need not make: its fat binary, and its CUID.
 
 The host pass copies its gpubinary into section `.hip_fatbin` (a package of the new offload driver into
-`.llvm.offloading`) and looks at nothing in it, so a host object does
-not depend on the offload archs. Replacing the section moves all that follows it: the file is laid out
-again as LLVM's ELF writer does (llvm/lib/MC/ELFObjectWriter.cpp): sections in the order of their offsets, each
-at its alignment, padded before NOBITS too, the section headers last at a multiple of 8.
-`llvm-objcopy --update-section` comes close but drops the `sh_link` of `.llvm_addrsig`.
+`.llvm.offloading`) and looks at nothing in it, so a host object does not depend on the offload archs: it is compiled
+with a placeholder. Replacing the section moves all that follows it: the file is laid out again as LLVM's ELF writer
+does (llvm/lib/MC/ELFObjectWriter.cpp): sections in the order of their offsets, each at its alignment, padded before
+NOBITS too, the section headers last at a multiple of 8. `llvm-objcopy --update-section` comes close but drops the
+`sh_link` of `.llvm_addrsig`.
+
+The CUID stands in the names of symbols. The string table is laid out as LLVM does
+(llvm/lib/MC/StringTableBuilder.cpp): the names of sections and symbols, sorted from their ends, and one that ends
+another within that one. All else in the object stays as it is, so the CUID must be nowhere else.
 
 Formats: ELF-64 little-endian, relocatable (System V ABI, chapter 4).
 """
@@ -152,3 +156,68 @@ def _find(template: bytes, placeholder: bytes = PLACEHOLDER) -> tuple[list[_Sect
     if not template.startswith(placeholder, found[0].offset):
         raise UnknownObject("its section does not begin with the placeholder")
     return sections, found[0]
+
+
+def renamed(content: bytes, old: bytes, new: bytes) -> bytes | None:
+    """The object with `new` for `old` in the names of its symbols; None if that is not all that would differ, or the
+    object is not laid out as this module knows it."""
+    try:
+        table = _StringTable(content)
+        # The same way must lead to the object that there is.
+        if len(old) != len(new) or table.with_names(b"", b"") != content:
+            return None
+        made = table.with_names(old, new)
+    except (struct.error, IndexError, ValueError):
+        return None
+    return made if made is not None and old not in made else None
+
+
+class _StringTable:
+    """The names in an object. Raises ValueError, struct.error, IndexError."""
+
+    def __init__(self, content: bytes) -> None:
+        header = elf.HEADER.unpack_from(content)
+        ident, kind, start, entry, count, names = header[0], header[1], header[6], header[11], header[12], header[13]
+        if ident[:6] != elf.IDENT or kind != _RELOCATABLE or entry != elf.SECTION.size:
+            raise ValueError("not a relocatable ELF-64 object")
+        self._content = content
+        sections = {start + i * entry: elf.SECTION.unpack_from(content, start + i * entry) for i in range(count)}
+        places = list(sections)
+        _, _, _, _, self._offset, self._size, *_ = sections[places[names]]
+        for fields in sections.values():
+            if fields[1] == _SYMBOLS:
+                if fields[6] != names:
+                    raise ValueError("names of symbols and of sections are apart")
+                places += range(fields[4], fields[4] + fields[5], elf.SYMBOL.size)
+        self._places = {place: name for place in places if (name := self._name(place))}
+
+    def _name(self, place: int) -> bytes:
+        """That which the word there points to."""
+        (at,) = struct.unpack_from("<I", self._content, place)
+        begin = self._offset + at
+        return self._content[begin : self._content.index(b"\0", begin)] if at else b""
+
+    def with_names(self, old: bytes, new: bytes) -> bytes | None:
+        names = {place: name.replace(old, new) if old else name for place, name in self._places.items()}
+        offsets: dict[bytes, int] = {}
+        text = b"\0"
+        before = b""
+        for name in sorted(set(names.values()), key=_from_end):
+            if before.endswith(name):
+                offsets[name] = len(text) - len(name) - 1
+                continue
+            offsets[name] = len(text)
+            text += name + b"\0"
+            before = name
+        if len(text) != self._size:
+            return None
+        out = bytearray(self._content)
+        out[self._offset : self._offset + self._size] = text
+        for place, name in names.items():
+            struct.pack_into("<I", out, place, offsets[name])
+        return bytes(out)
+
+
+def _from_end(name: bytes) -> list[int]:
+    """The last bytes first, the highest one first, the end of a name behind all bytes."""
+    return [-byte for byte in reversed(name)] + [1]
