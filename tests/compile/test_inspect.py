@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hip import Lab, only_19
 from hipcache import cli
-from hipcache.cli.foreign import OPTIONS, OTHERS, hint
+from hipcache.cli.ccache_options import OPTIONS, OTHERS, hint
 from hipcache.config.settings import VARIABLES
 
 PAGE = (Path(__file__).parents[2] / "docs/from-ccache.md").read_text()

@@ -102,7 +102,7 @@ def _dispatch(argv: Sequence[str], console: Console) -> int:
     if word in VERBS:
         return _run_verb(word, rest, console)
     if word not in OPTIONS:
-        from hipcache.cli.foreign import hint
+        from hipcache.cli.ccache_options import hint
 
         near = hint(word) or _hint_for(word, [*VERBS, *OPTIONS], "hipcache --help")
         return _wrong_usage(f"unknown option '{word}'", near, console)
