@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 import pytest
-from hipcache.inputs import includes, outline, portions
+from hipcache.inputs import includes, outline
 from hipcache.native import aside
 from hipcache.processes.pool import Pool
 
@@ -57,13 +57,13 @@ def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
     go.set()
 
 
-LINES = b"a line\n" * (portions.SIZE // 3)
+LINES = b"a line\n" * (aside.PORTION // 3)
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: list(portions.lines(LINES)),
+        lambda: list(aside.lines(LINES)),
         lambda: includes.scan(b"int a;"),
         lambda: outline._renumbers(LINES),
     ],

@@ -1,11 +1,12 @@
-"""Long texts in portions."""
+"""Long texts in portions (`aside`)."""
 
 from __future__ import annotations
 
 from random import Random
 
 import pytest
-from hipcache.inputs import pasted, portions
+from hipcache.inputs import pasted
+from hipcache.native import aside
 
 WORDS = [b'"', b"\n", b" ", b".inc", b".in", b"bin", b"lude", b"c", b"asm", b"(", b",", b"\\x2e", b'"\n  "', b"l"]
 
@@ -18,14 +19,14 @@ def some_text(dice: Random) -> bytes:
 def test_the_portions_of_a_text_are_the_text_and_end_behind_a_mark(size: int) -> None:
     for seed in range(300):
         text = some_text(Random(seed))
-        parts = list(portions.cut(text, b"\n", size))
+        parts = list(aside.cut(text, b"\n", size))
         assert b"".join(parts) == text
         assert all(part.endswith(b"\n") for part in parts[:-1])
-        assert [line for line in portions.lines(text, size) if line] == [line for line in text.split(b"\n") if line]
+        assert [line for line in aside.lines(text, size) if line] == [line for line in text.split(b"\n") if line]
 
 
 def test_a_portion_is_little_more_than_its_size() -> None:
-    assert max(map(len, portions.cut(b"some words\n" * 100_000, b"\n"))) < portions.SIZE + 100
+    assert max(map(len, aside.cut(b"some words\n" * 100_000, b"\n"))) < aside.PORTION + 100
 
 
 def test_assembly_in_pieces_is_found_over_the_ends_of_portions() -> None:

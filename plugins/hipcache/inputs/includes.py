@@ -16,7 +16,7 @@ from functools import lru_cache
 from hipcache.base import shared
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
-from hipcache.inputs import lexer, pasted, portions, preprocessed, shown
+from hipcache.inputs import lexer, pasted, preprocessed, shown
 from hipcache.inputs.scans import Scan
 from hipcache.native import aside
 
@@ -101,7 +101,7 @@ def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
     return any(
         b"dependency" in line.partition(name)[2]
         for text in texts
-        for line in portions.lines(text)
+        for line in aside.lines(text)
         for name in (b"GCC", b"clang")
     )
 
@@ -109,7 +109,7 @@ def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
 def _words(text: bytes) -> tuple[set[str], set[str]]:
     """(those of code, those of directives)"""
     found: set[str] = set()
-    for part in portions.cut(text, b" "):
+    for part in aside.cut(text, b" "):
         found.update(part.decode().split())
     in_directives = {word[1:] for word in found if word.startswith("#")}
     return {word for word in found if not word.startswith("#")}, in_directives
@@ -141,14 +141,14 @@ def _assembles(content: bytes, words: set[str], strings: bytes) -> bool:
 def _comments_talk(lines: bytes, code: set[str], strings: bytes) -> bool:
     """A warning that is switched on in a directive, in the string of a _Pragma, or in what a macro makes one of."""
     texts = [text for text in (lines, strings) if b"diagnostic" in text]
-    in_text = [line for text in texts for line in portions.lines(text) if _DIAGNOSTIC.search(line)]
+    in_text = [line for text in texts for line in aside.lines(text) if _DIAGNOSTIC.search(line)]
     if "diagnostic" in code and not code.isdisjoint(("warning", "error", "fatal")):
         in_text.append(strings)
     return any(name in line.translate(None, b'\n\\" ') for line in in_text for name in _COMMENTS_TALK)
 
 
 def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
-    if "NDEBUG" in words and any(line.startswith(b"#undef") and b"NDEBUG" in line for line in portions.lines(lines)):
+    if "NDEBUG" in words and any(line.startswith(b"#undef") and b"NDEBUG" in line for line in aside.lines(lines)):
         return True
     return b"NDEBUG" in strings and (not words.isdisjoint(("push_macro", "pop_macro")) or b"_macro" in strings)
 
@@ -197,7 +197,7 @@ def _directives(lines: bytes) -> _Directives:
     macros: list[bytes] = []
     includes_computed = asks_computed = embeds = False
     unclear = ""
-    for line in portions.lines(lines):
+    for line in aside.lines(lines):
         head = _NAME.match(line)
         if not head:
             continue

@@ -1,11 +1,13 @@
-"""Long work of native code, done beside the thread that needs it: signals reach Python in the main thread alone, and
-between two steps of Python only. Whoever waits here hears them at once; and a task that is to end (`abandon`) does not
-wait for work that nobody needs any more."""
+"""Long work, by which signals are heard: they reach Python in the main thread alone, and between two steps of Python.
+
+That of native code is done beside the thread that needs it (`run`). Who waits here hears signals at once; and a task
+that is to end (`abandon`) does not wait for work that nobody needs any more. A long text is read in portions (`cut`,
+`lines`), and a thread that is to end does so between two of them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -16,6 +18,8 @@ T = TypeVar("T")
 LOOK = 0.1
 # Bytes below which native code takes less than some milliseconds.
 LARGE = 1 << 20
+# Bytes of a portion: a step over so many takes some 10 ms.
+PORTION = 1 << 20
 
 _lock = threading.Lock()
 _waiting: dict[threading.Thread, threading.Semaphore] = {}
@@ -80,3 +84,22 @@ def abandon(threads: Iterable[threading.Thread]) -> None:
             _abandoned.add(thread)
             if thread in _waiting:
                 _waiting[thread].release()
+
+
+def cut(text: bytes, mark: bytes, size: int = PORTION) -> Iterator[bytes]:
+    """The text in parts of `size` or somewhat more, each up to and with a mark."""
+    start = 0
+    while len(text) - start > size:
+        place = text.find(mark, start + size)
+        if place < 0:
+            break
+        yield text[start : place + len(mark)]
+        start = place + len(mark)
+        go_on()
+    yield text[start:]
+
+
+def lines(text: bytes, size: int = PORTION) -> Iterator[bytes]:
+    """The lines of a text, without their ends; now and then an empty one more."""
+    for part in cut(text, b"\n", size):
+        yield from part.split(b"\n")
