@@ -25,7 +25,7 @@ from hipcache.store.seal import Seal
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 SEAL = Seal()
-SMALL, EMPTY = b"content of some kind", b""
+SMALL = b"content of some kind"
 # More than a message of grpc may have, and not the same all over.
 LARGE = array("I", range(3 << 20)).tobytes()
 
