@@ -24,10 +24,11 @@ list).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from hipcache.base import shared
 from hipcache.base.values import dataclass
+from hipcache.config.files import parents
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def room(environ: Mapping[str, str], working_directory: Callable[[], str] = os.g
             path = _spelled(environ.get(builder.variable, ""), cwd)
             why = f"{builder.variable} of {builder.name}"
         else:
-            path = next(filter(builder.holds, _parents(cwd)), "")
+            path = next(filter(builder.holds, parents(cwd)), "")
             why = f"{builder.sign}, in a build by {builder.name}"
         if path:
             return Room(path, why)
@@ -126,9 +127,3 @@ def _spelled(path: str, cwd: str) -> str:
     real = os.path.realpath(path)
     inside = real != "/" and (cwd == real or cwd.startswith(real + "/"))
     return real if inside else ""
-
-
-def _parents(path: str) -> Iterator[str]:
-    while path not in ("/", ""):
-        yield path
-        path = os.path.dirname(path)

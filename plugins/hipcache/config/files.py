@@ -122,7 +122,7 @@ def store_path(store: Path) -> Path:
 
 def project_file(cwd: str) -> Path | None:
     """The nearest one that counts. `cwd`: absolute."""
-    for directory in _parents(cwd):
+    for directory in parents(cwd):
         path = os.path.join(directory, shared.PROJECT_SETTINGS)
         if counts(path):
             return Path(path)
@@ -132,7 +132,7 @@ def project_file(cwd: str) -> Path | None:
 def source_directory(cwd: str) -> Path | None:
     """The directory of the sources that are built in `cwd` (absolute), or above it, as the module of a build tool has
     noted it there: in a file `.hipcache-source`, its absolute path and a line break."""
-    for directory in _parents(cwd):
+    for directory in parents(cwd):
         path = os.path.join(directory, SOURCE_NOTE)
         if counts(path):
             with suppress(OSError), open(path, "rb") as file:
@@ -143,7 +143,8 @@ def source_directory(cwd: str) -> Path | None:
     return None
 
 
-def _parents(path: str) -> Iterator[str]:
+def parents(path: str) -> Iterator[str]:
+    """The directory itself, and those above it but the root."""
     while path not in ("/", ""):
         yield path
         path = os.path.dirname(path)
