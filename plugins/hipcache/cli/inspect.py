@@ -79,7 +79,7 @@ def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet |
     def files(found: ReadSet | None) -> dict[str, object] | None:
         if found is None:
             return None
-        read = {file.path: file.digest for file in found.files} | {file.path: file.digest for file in found.besides}
+        read = {file.path: file.digest for file in found.all_files}
         return {"files": read, "absent": [*paths(found.absent)]}
 
     return {

@@ -109,6 +109,10 @@ class ReadSet:
     links: tuple[tuple[str, str], ...] = ()
     epoch: str = ""
 
+    @property
+    def all_files(self) -> tuple[ReadFile | OtherFile, ...]:
+        return (*self.files, *self.besides)
+
     def pack(self) -> bytes:
         paths = _shortened(f.path for f in self.files)
         lists = {names: number for number, names in enumerate(dict.fromkeys(names for _, names in self.absent))}

@@ -259,16 +259,10 @@ class Files:
     def watched_reads(self, reads: ReadSet) -> Iterator[Watched]:
         """The inputs of a read set that holds, as they were when it was found to hold. Raises Untraceable if it no
         longer holds, and OSError."""
-        for file in reads.files:
+        for file in reads.all_files:
             path = self.basedir.local(file.path)
             status, digest = self._digests.get(path, (file.status, file.digest))
             if status is None or digest != file.digest:
-                raise Untraceable(f"'{path}' changed")
-            yield Watched(FILE, self.resolve(path), status)
-        for other in reads.besides:
-            path = self.basedir.local(other.path)
-            status, digest = self._digests.get(path, (other.status, other.digest))
-            if status is None or digest != other.digest:
                 raise Untraceable(f"'{path}' changed")
             yield Watched(FILE, self.resolve(path), status)
         for path, text in reads.links:
@@ -280,8 +274,5 @@ class Files:
 
     def digests(self, reads: Iterable[ReadSet]) -> dict[Status, str]:
         """Digests of contents by the status that their file had when they were read, now or for one of `reads`."""
-        known: dict[Status, str] = {}
-        for one in reads:
-            known |= {file.status: file.digest for file in one.files if file.status}
-            known |= {file.status: file.digest for file in one.besides if file.status}
+        known = {file.status: file.digest for read in reads for file in read.all_files if file.status}
         return {**known, **dict(self._digests.values())}
