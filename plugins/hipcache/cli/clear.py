@@ -27,7 +27,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return 0
     size, hints = store.size(), features.hints(console.environ)
     held = f"{plural(size.entries, 'entry')} ({human_size(size.bytes)}) in '{settings.dir}'"
-    shared = sum(one.size().bytes for one in hints)
+    shared = sum(hint.size().bytes for hint in hints)
     if shared:
         held += f", and precompiled headers of all stores ({human_size(shared)}) in '{hints[0].root}',"
     if options.dry_run:
@@ -39,8 +39,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
     with ProgressLine(console.err, "entries removed") as progress:
         store.clear(progress=progress.at)
-    for one in hints:
-        one.clear()
+    for hint in hints:
+        hint.clear()
     for queue in features.modules("QUEUE"):
         queue.empty(store.confined)
     print(f"freed {human_size(size.bytes + shared)}; the store in '{settings.dir}' is empty", file=console.out)

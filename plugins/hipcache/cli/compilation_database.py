@@ -50,6 +50,6 @@ def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]
 def objects(build: Path, environ: Mapping[str, str]) -> frozenset[str]:
     """The absolute paths of the objects of these compiles. Raises HipcacheError."""
     return frozenset(
-        one.path(one.output or os.path.splitext(os.path.basename(one.source))[0] + ".o")
-        for one in commands(build, environ)
+        command.path(command.output or os.path.splitext(os.path.basename(command.source))[0] + ".o")
+        for command in commands(build, environ)
     )

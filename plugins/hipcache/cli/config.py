@@ -199,7 +199,7 @@ def _check(text: str, edited: str, found: Setting, value: str, path: Path) -> No
     names = (found.key, found.variable)
     try:
         before, after = _nodes(text), _nodes(edited)
-        others = [[one for one in values if one[0] not in names] for values in (before, after)]
+        others = [[value for value in values if value[0] not in names] for values in (before, after)]
         mine = [content for name, content in after if name in names]
         if others[0] == others[1] and mine == ([value] if value else []):
             return

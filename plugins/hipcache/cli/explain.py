@@ -84,8 +84,10 @@ def hint(record: Record, history: History, settings: config.Config) -> str:
     if not any(why.startswith(FIRST_COMPILE) for unit in record.units for why in unit.why):
         return ""
     last = os.path.basename(record.object)
-    others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
-    found = next(filter(None, (directories_hint((one, record), settings) for one in others)), "")
+    others = (
+        other for other in history.each() if os.path.basename(other.object) == last and other.object != record.object
+    )
+    found = next(filter(None, (directories_hint((other, record), settings) for other in others)), "")
     if not found and (gone := statistics.read(settings.dir).counted[statistics.EVICTED]["entries"]):
         return f"the store has evicted {gone} entries, perhaps this object's: HIPCACHE_MAX_SIZE may be too small"
     return found

@@ -83,7 +83,7 @@ def page(told: Told) -> str:
     numbers = stats_log.together(told.compiles)
     hits, units = numbers.unit_hits
     ends = numbers.compiles
-    timed = any(one.seconds for one in told.compiles)
+    timed = any(compile.seconds for compile in told.compiles)
     cards = [
         ("compiles", str(sum(ends.values()))),
         *([("configure checks", str(sum(numbers.checks.values())))] if numbers.checks else []),
@@ -163,16 +163,16 @@ def _architectures(units: Mapping[str, Tally]) -> str:
 def _groups(groups: Iterable[build.Group]) -> str:
     rows = [
         (
-            escape(one.name),
-            one.total,
-            one.served,
-            one.some,
-            one.compiled,
-            one.left,
-            bar(one.served, one.some + one.compiled),
-            human_time(one.seconds) if one.seconds else "",
+            escape(group.name),
+            group.total,
+            group.served,
+            group.some,
+            group.compiled,
+            group.left,
+            bar(group.served, group.some + group.compiled),
+            human_time(group.seconds) if group.seconds else "",
         )
-        for one in groups
+        for group in groups
     ]
     head = ("name", "compiles", "hits", "partial hits", "misses", "not cached", "", "time")
     return _table(head, rows, marked=True)
@@ -180,11 +180,11 @@ def _groups(groups: Iterable[build.Group]) -> str:
 
 def _causes(causes: Iterable[build.Cause]) -> str:
     rows = []
-    for one in causes:
-        objects = [f"<li>{escape(path)}</li>" for path in one.objects]
+    for cause in causes:
+        objects = [f"<li>{escape(path)}</li>" for path in cause.objects]
         shown = _list(objects[:_MOST_OBJECTS]) + _folded(objects[_MOST_OBJECTS:], _list)
-        name = f"<details><summary>{escape(one.name)}</summary>{shown}</details>"
-        rows.append((name, one.units, len(one.objects), human_time(one.seconds) if one.seconds else ""))
+        name = f"<details><summary>{escape(cause.name)}</summary>{shown}</details>"
+        rows.append((name, cause.units, len(cause.objects), human_time(cause.seconds) if cause.seconds else ""))
     return _table(("cause", "units", "objects", "compiler time"), rows, marked=True)
 
 
@@ -209,8 +209,8 @@ def _used(used: Sequence[tuple[int, int]]) -> str:
 def _when(compiles: Sequence[Compile]) -> str:
     if not compiles:
         return ""
-    begin = min(one.began for one in compiles)
-    span = max(one.began + one.seconds for one in compiles) - begin
+    begin = min(compile.began for compile in compiles)
+    span = max(compile.began + compile.seconds for compile in compiles) - begin
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(begin))}, {human_time(span)}; "
 
 
@@ -239,7 +239,9 @@ class Change:
 def changes(points: Sequence[Point]) -> Iterator[Change]:
     """The differences between points. After a reset of the counts (`stats --zero`) a difference begins at zero."""
     for before, now in pairwise(points):
-        counts = [(one.hits, one.partial, one.misses, one.evicted, one.evicted_bytes) for one in (before, now)]
+        counts = [
+            (point.hits, point.partial, point.misses, point.evicted, point.evicted_bytes) for point in (before, now)
+        ]
         zeroed = any(new < old for old, new in zip(*counts, strict=True))
         yield Change(now.seconds, *(new if zeroed else new - old for old, new in zip(*counts, strict=True)))
 
@@ -298,17 +300,17 @@ def _held(points: Sequence[Point], steps: Sequence[Change], x: Callable[[float],
     yield f'<path class="held" d="M{x(points[0].seconds):.1f} {base}L{line}L{x(points[-1].seconds):.1f} {base}z"/>'
     if limits[-1] and limits[-1] <= most:
         yield f'<path class="limit" d="M{_LEFT} {y(limits[-1]):.1f}H{_WIDTH - _RIGHT}"/>'
-    for one in steps:
-        if one.evicted:
-            title = f"{one.evicted} entries evicted, {human_size(one.evicted_bytes)}, by {_moment(one.seconds, 0)}"
-            yield f'<path class="evicted" d="M{x(one.seconds):.1f} {base}l-5 9h10z"><title>{title}</title></path>'
+    for step in steps:
+        if step.evicted:
+            title = f"{step.evicted} entries evicted, {human_size(step.evicted_bytes)}, by {_moment(step.seconds, 0)}"
+            yield f'<path class="evicted" d="M{x(step.seconds):.1f} {base}l-5 9h10z"><title>{title}</title></path>'
 
 
 def _compiles(steps: Sequence[Change], first: int, last: int, x: Callable[[float], float]) -> Iterator[str]:
     base, bars = _TOP + _SIZE + _GAP + _COMPILES, [[0, 0, 0] for _ in range(_BARS)]
-    for one in steps:
-        bar = bars[min(_BARS - 1, (one.seconds - first) * _BARS // (last - first))]
-        for number, count in enumerate((one.hits, one.partial, one.misses)):
+    for step in steps:
+        bar = bars[min(_BARS - 1, (step.seconds - first) * _BARS // (last - first))]
+        for number, count in enumerate((step.hits, step.partial, step.misses)):
             bar[number] += count
     most = max(map(sum, bars)) or 1
     yield from _scale(base, _COMPILES, f"{most} compiles" if most > 1 else "1 compile")
@@ -333,8 +335,8 @@ def _scale(base: int, tall: int, most: str) -> Iterator[str]:
 def _store_table(points: Sequence[Point], steps: Sequence[Change]) -> str:
     heads = ("counted", "holds", "entries", "hits", "partial hits", "misses", "evicted")
     rows = []
-    for point, one in list(zip(points[1:], steps, strict=True))[: -_ROWS - 1 : -1]:
-        cells = (human_size(point.bytes), point.entries, one.hits, one.partial, one.misses, one.evicted)
+    for point, step in list(zip(points[1:], steps, strict=True))[: -_ROWS - 1 : -1]:
+        cells = (human_size(point.bytes), point.entries, step.hits, step.partial, step.misses, step.evicted)
         shown = "".join(f"<td>{cell}</td>" for cell in cells)
         rows.append(f'<tr><th scope="row">{_moment(point.seconds, 0)}</th>{shown}</tr>')
     head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
@@ -355,15 +357,17 @@ _CACHEABLE = (HIT, PARTIAL, MISS)
 
 def builds_chart(builds: Sequence[RecordedBuild]) -> str:
     """Of each build the shares of hits, partial hits and misses, from left to right; nothing without two of them."""
-    shown = [one for one in builds if _cacheable(one)][-_MOST:]
+    shown = [built for built in builds if _cacheable(built)][-_MOST:]
     if len(shown) < 2:
         return ""
     step, parts = _WIDTH / len(shown), []
-    for number, one in enumerate(shown):
-        top, total = float(_TALL), _cacheable(one)
-        title = f"{_end(one)} {one.label or one.command}: {percent(one.hits, total)} of {plural(total, 'compile')}"
+    for number, built in enumerate(shown):
+        top, total = float(_TALL), _cacheable(built)
+        title = (
+            f"{_end(built)} {built.label or built.command}: {percent(built.hits, total)} of {plural(total, 'compile')}"
+        )
         for end in _CACHEABLE:
-            tall = _TALL * one.compiles.get(end, 0) / total
+            tall = _TALL * built.compiles.get(end, 0) / total
             top -= tall
             at = f'x="{number * step + 1:.1f}" y="{top:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"'
             parts.append(f'<rect class="{end}" {at}><title>{escape(title)}</title></rect>' if tall else "")
@@ -379,13 +383,13 @@ def build_rows(builds: Sequence[RecordedBuild]) -> list[tuple[str, ...]]:
     """The cells of each build in HTML, the newest first."""
     return [
         (
-            f"<details><summary>{escape(f'{_end(one)} {one.label}')}</summary>{_build_details(one)}</details>",
-            str(sum(one.compiles.values())),
-            percent(one.hits, _cacheable(one)),
-            human_time(one.seconds),
-            human_time(one.saved),
+            f"<details><summary>{escape(f'{_end(built)} {built.label}')}</summary>{_build_details(built)}</details>",
+            str(sum(built.compiles.values())),
+            percent(built.hits, _cacheable(built)),
+            human_time(built.seconds),
+            human_time(built.saved),
         )
-        for one in reversed(builds)
+        for built in reversed(builds)
     ]
 
 
@@ -433,20 +437,21 @@ def bar(hits: int, misses: int) -> str:
 def timeline(compiles: Sequence[Compile]) -> str:
     """A bar for each compile, from left to right as time went on; those that ran at once below each other."""
     placed = lanes(compiles)
-    begin = min((one.began for _, one in placed), default=0.0)
-    span = max((one.began + one.seconds for _, one in placed), default=0.0) - begin or 1.0
+    begin = min((compile.began for _, compile in placed), default=0.0)
+    span = max((compile.began + compile.seconds for _, compile in placed), default=0.0) - begin or 1.0
     rows = min(_MOST_LANES, max((lane for lane, _ in placed), default=0) + 1)
     height = rows * _LANE + _MARGIN
     scale = _WIDTH / span
     parts = [*_seconds_axis(span, scale, height)]
     paths: dict[str, list[str]] = {}
     # The shortest are wider than they took, to be seen at all: those that took time are drawn over hits.
-    for lane, one in sorted(placed, key=lambda pair: pair[1].outcome != HIT):
-        x, width = (one.began - begin) * scale, max(0.6, one.seconds * scale - 0.1)
+    for lane, compile in sorted(placed, key=lambda pair: pair[1].outcome != HIT):
+        x, width = (compile.began - begin) * scale, max(0.6, compile.seconds * scale - 0.1)
         y = lane % _MOST_LANES * _LANE
-        kind = _CLASSES.get(one.outcome, "left")
+        kind = _CLASSES.get(compile.outcome, "left")
         if len(placed) <= _EACH:
-            told = f"{os.path.basename(one.object) or '(not known)'}: {WORDS[one.outcome][0]}, {one.seconds:.3g} s"
+            name, end = os.path.basename(compile.object) or "(not known)", WORDS[compile.outcome][0]
+            told = f"{name}: {end}, {compile.seconds:.3g} s"
             parts.append(
                 f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_LANE - 2}">'
                 f"<title>{escape(told)}</title></rect>"
@@ -454,7 +459,7 @@ def timeline(compiles: Sequence[Compile]) -> str:
         else:
             paths.setdefault(kind, []).append(f"M{x:.1f} {y}h{width:.1f}v{_LANE - 2}h-{width:.1f}z")
     parts += [f'<path class="{kind}" d="{"".join(drawn)}"/>' for kind, drawn in paths.items()]
-    told = f"Timeline of {len(placed)} compiles in {span:.3g} s: {counted([one.outcome for _, one in placed])}"
+    told = f"Timeline of {len(placed)} compiles in {span:.3g} s: {counted([compile.outcome for _, compile in placed])}"
     return (
         f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(told)}">'
         + "".join(parts)
@@ -463,7 +468,7 @@ def timeline(compiles: Sequence[Compile]) -> str:
 
 
 def _seconds_axis(span: float, scale: float, height: int) -> list[str]:
-    step = next((one for one in _STEPS if span / one <= 10), span / 10)
+    step = next((seconds for seconds in _STEPS if span / seconds <= 10), span / 10)
     parts = []
     for number in range(int(span / step) + 1):
         x = number * step * scale

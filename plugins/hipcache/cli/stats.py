@@ -88,22 +88,22 @@ def run(options: argparse.Namespace, console: Console) -> int:
         size = StoreSize(0, 0, settings.max_size)  # the conditions say why
     hints = features.hints(console.environ)
     if options.json:
-        listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
-        beside = {"hints": {"bytes": sum(one.size().bytes for one in hints)}}
+        listed = [{"kind": condition.kind, "message": condition.message, "hint": condition.hint} for condition in found]
+        beside = {"hints": {"bytes": sum(hint.size().bytes for hint in hints)}}
         more = {"namespace": settings.namespace, "conditions": listed, **beside}
         print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=console.out)
     elif options.markdown:
         print(markdown(numbers, size, settings.namespace), end="", file=console.out)
-        for one in found:
-            print(f"\n> {one.describe()}: {one.hint}", file=console.out)
+        for condition in found:
+            print(f"\n> {condition.describe()}: {condition.hint}", file=console.out)
     else:
         screen = Screen(console.out, console.environ)
         show(numbers, size, str(settings.dir), hints, screen)
         if settings.namespace:
             screen.line(f"namespace  {settings.namespace} (the figures are for all namespaces)")
-        for one in found:
+        for condition in found:
             screen.line()
-            screen.line(f"{screen.paint('red', one.describe())}\n  {one.hint}")
+            screen.line(f"{screen.paint('red', condition.describe())}\n  {condition.hint}")
     if options.zero:
         statistics.zero(settings.dir, umask=settings.umask)
         if not (options.json or options.markdown):
@@ -153,8 +153,8 @@ def show(numbers: Statistics, size: StoreSize, place: str, hints: Sequence[Local
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     limit = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {limit}{plural(size.entries, 'entry')}, in '{place}'")
-    for one in (store for store in hints if store.size().entries):
-        screen.line(f"precompiled headers, outside of it  {human_size(one.size().bytes)}, in '{one.root}'")
+    for hint in (hint for hint in hints if hint.size().entries):
+        screen.line(f"precompiled headers, outside of it  {human_size(hint.size().bytes)}, in '{hint.root}'")
 
 
 def show_kinds(kinds: Kinds, screen: Screen) -> None:

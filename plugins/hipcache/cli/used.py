@@ -93,8 +93,8 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
         raise HipcacheError(f"the store in '{store.root}' knows no object of '{build.name}'", _HINT)
     for place, candidates in made.items():
         digest = _digest(place)
-        for one in [one for one in candidates if one.digest == digest] or candidates:
-            kept |= {action_name(one.record), *one.direct.history, *_used(reader, one.direct)}
+        for candidate in [candidate for candidate in candidates if candidate.digest == digest] or candidates:
+            kept |= {action_name(candidate.record), *candidate.direct.history, *_used(reader, candidate.direct)}
     history = History(reader.notes(HISTORY))
     others = {place: history.load(path) for place, path in listed.items() if place not in made}
     for last in history.each():

@@ -57,7 +57,7 @@ class Cause:
 
 def of_history(records: Iterable[Record]) -> list[Compile]:
     """The last compile of each object."""
-    return sorted(map(_of_record, records), key=lambda one: one.began)
+    return sorted(map(_of_record, records), key=lambda compile: compile.began)
 
 
 def _of_record(record: Record) -> Compile:
@@ -88,7 +88,7 @@ def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -
         served, some, compiled = (ends.count(end) for end in (HIT, PARTIAL, MISS))
         seconds = sum(member.seconds for member in members)
         made.append(Group(key, served, some, compiled, len(ends) - served - some - compiled, seconds))
-    return sorted(made, key=lambda one: (-one.seconds, -one.total, one.name))
+    return sorted(made, key=lambda group: (-group.seconds, -group.total, group.name))
 
 
 def causes(compiles: Iterable[Compile]) -> list[Cause]:
@@ -104,7 +104,7 @@ def causes(compiles: Iterable[Compile]) -> list[Cause]:
         Cause(name, len(units), tuple(sorted({path for path, _ in units})), sum(took for _, took in units))
         for name, units in found.items()
     ]
-    return sorted(made, key=lambda one: (rank(one.name), -one.units, one.name))
+    return sorted(made, key=lambda cause: (rank(cause.name), -cause.units, cause.name))
 
 
 def summarized(causes: Sequence[Cause]) -> list[Cause]:
@@ -168,11 +168,11 @@ def lanes(compiles: Sequence[Compile]) -> list[tuple[int, Compile]]:
 def last_build(compiles: Iterable[Compile]) -> list[Compile]:
     """Those since the last pause, which is longer than builds have without a compile."""
     made, end = list[Compile](), 0.0
-    for one in sorted(compiles, key=lambda one: one.began):
-        if one.began - end > _PAUSE:
+    for compile in sorted(compiles, key=lambda compile: compile.began):
+        if compile.began - end > _PAUSE:
             made = []
-        made.append(one)
-        end = max(end, one.began + one.seconds)
+        made.append(compile)
+        end = max(end, compile.began + compile.seconds)
     return made
 
 

@@ -77,7 +77,7 @@ def why(
         return (found,)  # the store knows that command from another object, in another build directory say
     if old is None:
         return (f"{FIRST_COMPILE}; {found}" if found else FIRST_COMPILE,)
-    before = next((one for one in old.units if one.name == unit.name), None)
+    before = next((old_unit for old_unit in old.units if old_unit.name == unit.name), None)
     if before is None and not old.units:
         return (found,)
     if before is None:

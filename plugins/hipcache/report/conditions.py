@@ -275,7 +275,9 @@ def tell(those: Iterable[Condition], environ: Mapping[str, str]) -> None:
     found = tuple(those)
     if found:
         build = build_of_this_process()
-        text = "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one.identity, environ))
+        text = "".join(
+            f"hipcache: {condition}\n" for condition in found if _is_first(build, condition.identity, environ)
+        )
         with suppress(OSError):
             telling.say(text)
 

@@ -189,7 +189,7 @@ def log_texts(outcome: CompileOutcome) -> list[str]:
     if outcome.direct:
         fields.append(f"{_DIRECT} {_NO_MARKS}")
     more = ([PREAMBLES, what, str(count)] for what, count in outcome.preambles)
-    return ["\t".join(" ".join(text.split()) for text in one) for one in (fields, *more)]
+    return ["\t".join(" ".join(text.split()) for text in row) for row in (fields, *more)]
 
 
 def counters(text: str) -> Counter[str]:
@@ -252,8 +252,8 @@ def log_line(text: bytes) -> bytes:
 
 def log_lines(content: bytes) -> Iterator[bytes]:
     """The texts of the lines that are not damaged."""
-    for one in content.split(b"\n"):
-        crc, _, text = one.partition(b"\t")
+    for line in content.split(b"\n"):
+        crc, _, text = line.partition(b"\t")
         if text and crc == b"%08x" % binascii.crc32(text):
             yield text
 

@@ -91,7 +91,7 @@ def line(
 
 def served(counted: bytes, *, began: float, now: float, cwd: str, path: str, command: Sequence[str] | None) -> str:
     """The line of a direct hit in this process. `counted`: as the native library gives it."""
-    texts = [one.partition("\t")[2] for one in counted.decode("utf-8", "replace").split("\n") if one]
+    texts = [row.partition("\t")[2] for row in counted.decode("utf-8", "replace").split("\n") if row]
     told = json.loads(line(CompileOutcome(""), began=began, now=now, cwd=cwd, path=path, command=command))
     return json.dumps({**told, "direct": True, "counted": texts})
 
@@ -107,10 +107,10 @@ def read(path: Path, start: int = 0) -> Iterator[Compile]:
                 if text.startswith("#") or not text.strip():
                     continue
                 lines += 1
-                one = _read(text)
-                if one is not None:
+                compile = _read(text)
+                if compile is not None:
                     found = True
-                    yield one
+                    yield compile
     except OSError as error:
         raise NoLog(f"cannot read the statistics log '{path}': {error.strerror}", _HINT) from error
     if lines and not found:
@@ -126,15 +126,15 @@ def follow(path: Path, start: int) -> tuple[list[Compile], int]:
     except OSError:
         return [], start
     lines = whole.decode("utf-8", "surrogateescape").split("\n") if whole else []
-    return [one for one in map(_read, lines) if one is not None], start + (len(whole) + 1 if whole else 0)
+    return [compile for compile in map(_read, lines) if compile is not None], start + (len(whole) + 1 if whole else 0)
 
 
 def _read(text: str) -> Compile | None:
     try:
         told = json.loads(text)
-        counted = tuple(str(one) for one in told["counted"])
-        for one in counted:
-            statistics.counters(one)
+        counted = tuple(str(counts) for counts in told["counted"])
+        for counts in counted:
+            statistics.counters(counts)
         units = tuple(
             UnitOutcome(str(unit["name"]), bool(unit["hit"]), why=tuple(unit["why"]), seconds=float(unit["seconds"]))
             for unit in told.get("units", ())
@@ -168,15 +168,15 @@ def together(compiles: Iterable[Compile]) -> statistics.Statistics:
     counts, checks = Counter[str](), Counter[str]()
     took: dict[str, list[float]] = {end: [] for end in _TIMED}
     since: float | None = None
-    for one in compiles:
-        since = one.began if since is None else min(since, one.began)
-        if is_check(one.object):
-            checks[one.outcome] += 1
+    for compile in compiles:
+        since = compile.began if since is None else min(since, compile.began)
+        if is_check(compile.object):
+            checks[compile.outcome] += 1
             continue
-        for text in one.counted:
+        for text in compile.counted:
             counts.update(statistics.counters(text))
-        if one.seconds and one.outcome in took:
-            took[one.outcome].append(one.seconds)
+        if compile.seconds and compile.outcome in took:
+            took[compile.outcome].append(compile.seconds)
     average = {end: sum(seconds) / len(seconds) for end, seconds in took.items() if seconds}
     timed = {end: len(seconds) for end, seconds in took.items() if seconds}
     return replace(statistics.of_counters(counts, since), average_seconds=average, timed=timed, checks=dict(checks))

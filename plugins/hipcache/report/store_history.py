@@ -81,8 +81,8 @@ def record(root: Path, umask: int | None, size: StoreSize, clock: Callable[[], f
 
 def read(root: Path, now: float) -> list[Point]:
     """All that is known, the oldest first, without what a clock that was ahead has left."""
-    found = (one for one in _points(Confined(root)) if one.seconds <= now)
-    return sorted(found, key=lambda one: one.seconds)
+    found = (point for point in _points(Confined(root)) if point.seconds <= now)
+    return sorted(found, key=lambda point: point.seconds)
 
 
 def up_to_now(root: Path, size: StoreSize, now: float) -> list[Point]:

@@ -91,7 +91,7 @@ class Targets:
 
     def _looks_built(self, directory: str) -> bool:
         if directory not in self._is_build:
-            self._is_build[directory] = any(os.path.exists(os.path.join(directory, one)) for one in _OF_BUILDS)
+            self._is_build[directory] = any(os.path.exists(os.path.join(directory, name)) for name in _OF_BUILDS)
         return self._is_build[directory]
 
     def _find(self, path: str) -> tuple[str, str]:
@@ -126,10 +126,10 @@ def _of_cmake(build: str) -> _Listed:
     reply = os.path.join(build, _REPLY)
     index = max(name for name in os.listdir(reply) if name.startswith("index-"))  # the newest, says the manual
     listed = _Listed()
-    for one in _json(reply, index)["objects"]:
-        if one["kind"] != "codemodel" or one["version"]["major"] != 2:
+    for entry in _json(reply, index)["objects"]:
+        if entry["kind"] != "codemodel" or entry["version"]["major"] != 2:
             continue
-        for configuration in _json(reply, one["jsonFile"])["configurations"]:
+        for configuration in _json(reply, entry["jsonFile"])["configurations"]:
             for named in configuration["targets"]:
                 target = _json(reply, named["jsonFile"])
                 name = str(target["name"])
