@@ -50,7 +50,7 @@ def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Ma
 def remember(engine: Engine, key: str, answer: Answer) -> None:
     if not answer.observations or observe.young(answer.observations, engine.clock(), engine.racy):
         return
-    data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.observations]}
+    data = {"text": answer.text, "looked": [[look.how, look.path, look.sign] for look in answer.observations]}
     engine.keep_for_speed(key, pack_json(data), own=True)
 
 
@@ -67,7 +67,7 @@ def recall(engine: Engine, key: str) -> Answer | None:
         return None
     if observe.young(observations, engine.clock(), engine.racy):
         return None  # of a version that kept such an answer
-    return answer if all(observe.sign(one.how, one.path) == one.sign for one in observations) else None
+    return answer if all(observe.sign(look.how, look.path) == look.sign for look in observations) else None
 
 
 def _own(name: str) -> bool:

@@ -185,7 +185,7 @@ def _outermost(path: str, markers: tuple[str, ...], exists: Callable[[str], bool
     outermost, known = "", False
     directory = os.path.dirname(path)
     while directory not in ("/", ""):
-        marked = {one for one in _MARKERS if exists(os.path.join(directory, one))}
+        marked = {marker for marker in _MARKERS if exists(os.path.join(directory, marker))}
         known = known or not marked.isdisjoint(markers)
         outermost = directory if marked else outermost
         directory = os.path.dirname(directory)

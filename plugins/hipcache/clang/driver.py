@@ -43,7 +43,7 @@ def configuration_words(path: str, depth: int = 0) -> list[str]:
         if line.startswith("#"):
             continue
         joined = _CONTINUED.sub(lambda found: "" if found[1] else found[0], line)
-        for word in (one.replace("<CFGDIR>", directory) for one in tokenize(joined)):
+        for word in (token.replace("<CFGDIR>", directory) for token in tokenize(joined)):
             if word.startswith("@"):
                 words += configuration_words(os.path.join(directory, word[1:]), depth + 1)
             elif word.startswith("--config="):  # by the driver's rules of where to look

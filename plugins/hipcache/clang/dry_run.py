@@ -119,9 +119,9 @@ def is_wrapper(program: str) -> bool:
 def flat(jobs: Iterable[Job], asked: DryRuns) -> list[Job]:
     """The jobs, with all that a wrapper runs in its place where it writes a fat binary. Raises PassThrough."""
     flattened = list(jobs)
-    for wrapper in [one for one in flattened if is_wrapper(one[0]) and _WRITES_FAT_BINARY in one]:
+    for wrapper in [job for job in flattened if is_wrapper(job[0]) and _WRITES_FAT_BINARY in job]:
         output, package = _files(wrapper)
-        made = [one for one in flattened if _is_packager(one[0]) and one[1:3] == ("-o", package)]
+        made = [job for job in flattened if _is_packager(job[0]) and job[1:3] == ("-o", package)]
         if len(made) != 1:
             raise PassThrough("plan", "the linker wrapper does not read one package")
         at = flattened.index(wrapper)

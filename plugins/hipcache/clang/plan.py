@@ -187,11 +187,11 @@ def of_jobs(
             f"{len(device_cc1)} device passes, {len(links)} device links, {len(bundles)} bundles, {len(hosts)} hosts",
         )
     passes = _device_passes(device_cc1, links)
-    if len({one.arch for one in passes.values()}) != len(passes):
+    if len({device.arch for device in passes.values()}) != len(passes):
         raise PassThrough("plan", "two device passes of one architecture")
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
     if host and host.emits == "-E" and not bundle:  # It is given the text of a device, and has no use for it.
-        host = replace(host, options=tuple(one for one in host.options if one.role is not Role.GPUBINARY))
+        host = replace(host, options=tuple(option for option in host.options if option.role is not Role.GPUBINARY))
     plan = Plan(tuple(passes.values()), None, "", host, messages, version, tuple(order), spirv=spirv)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host pass embeds a file that no job bundles")
@@ -381,7 +381,7 @@ def with_cuid(found: Plan, cuid: str) -> Plan:
 
 def with_option(job: Cc1Job, option: Option) -> Cc1Job:
     """The job with `option` in the place of the one of its role, if it has one."""
-    return replace(job, options=tuple(option if one.role is option.role else one for one in job.options))
+    return replace(job, options=tuple(option if old.role is option.role else old for old in job.options))
 
 
 # Auxiliary outputs: what a pass writes beside its output, where an option of its own names the file.

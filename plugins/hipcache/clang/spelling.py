@@ -227,8 +227,8 @@ def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], s
             others[own] = None
     others["source", portable(spelling.source[1])] = ("source", portable(spelling.source[0]))
     inputs = [others.get(pair, pair) for pair in front.inputs]
-    macros = [("option", portable(one.joined)) for one in job.options if one.role is Role.MACRO]
-    defined = {preprocessed.macro_of(one.value) for one in job.options if one.role is Role.MACRO}
+    macros = [("option", portable(option.joined)) for option in job.options if option.role is Role.MACRO]
+    defined = {preprocessed.macro_of(option.value) for option in job.options if option.role is Role.MACRO}
     if len(defined) == len(macros) and "" not in defined:
         ordered, unordered = iter(sorted(macros)), frozenset(macros)  # some builds have thousands
         inputs = [next(ordered) if pair in unordered else pair for pair in inputs]

@@ -103,7 +103,7 @@ def unwrap(
         raise PassThrough("wrapper", f"no '{argv[0]}' on PATH")
     unwrapped, words, inner = _behind(engine, program, argv, cwd, runner)
     commands = parse_each(words, cwd, inner.environ)
-    return tuple(replace(one, typed=typed, unwrapped=(unwrapped,)) for one in commands), inner
+    return tuple(replace(command, typed=typed, unwrapped=(unwrapped,)) for command in commands), inner
 
 
 def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
@@ -210,8 +210,8 @@ def _only_waits(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
             return False
         try:
             command = shlex.split(words[-1])
-            one = not _SEVERAL & set(words[-1]) and _BEFORE.isdisjoint(command[:1])
-            return one or tuple(command) == argv
+            is_simple = not _SEVERAL & set(words[-1]) and _BEFORE.isdisjoint(command[:1])
+            return is_simple or tuple(command) == argv
         except ValueError:
             return False
     return tools.is_hipcc(name) or (name.startswith("perl") and any(map(tools.is_hipcc, words[1:2])))

@@ -164,7 +164,7 @@ class _Table:
         if begin + 4 * count > len(self.data):
             raise Malformed("a vector goes beyond the end")
         places = range(begin, begin + 4 * count, 4)
-        return [_Table(self.data, one + _unpack(self.data, one, "I")) for one in places]
+        return [_Table(self.data, place + _unpack(self.data, place, "I")) for place in places]
 
     def _place(self, field: int) -> int:
         fields = self.at - _unpack(self.data, self.at, "i")

@@ -333,7 +333,7 @@ def _result(bound: Bound, trace: Trace) -> Bound:
 
 
 def _pack(traces: Sequence[Trace]) -> bytes:
-    return json.dumps({"traces": [[one.reads, one.directory] for one in traces]}, separators=(",", ":")).encode()
+    return json.dumps({"traces": [[trace.reads, trace.directory] for trace in traces]}, separators=(",", ":")).encode()
 
 
 def _unpack(record: bytes) -> list[Trace]:

@@ -133,7 +133,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> Link
     if bundled:
         raise PassThrough("plan", "the bundle contains a file that no device link writes")
     output = value_after(hosts[0], "-o")
-    made = [name for one in unbundles for name in one.outputs] + [device.code for device in devices]
+    made = [name for job in unbundles for name in job.outputs] + [device.code for device in devices]
     if len(set(made)) != len(made):
         raise PassThrough("plan", "two jobs with one output")
     return LinkPlan(

@@ -102,7 +102,7 @@ def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
         together.append(words)
         if words[1:2] == ("-cc1",) and "-fcuda-is-device" not in words:
             archives = {name for library in libraries for name in library.outputs}
-            compiles.append(_compile([_without(archives, one) for one in together], side, version))
+            compiles.append(_compile([_without(archives, job) for job in together], side, version))
             together = []
     program, *arguments = jobs[-1] if jobs else ("",)
     link = ToolJob(program, tuple(arguments))
@@ -132,7 +132,7 @@ def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
         else:
             rest.append(words)
     link = bundler.of_jobs(rest, script, messages)
-    sources = tuple(_compile(one, side, version, unbundled=True) for one in compiles.values())
+    sources = tuple(_compile(passes, side, version, unbundled=True) for passes in compiles.values())
     _check_inputs(sources, [*link.host.arguments, *(name for device in link.devices for name in device.inputs)])
     if any(isinstance(source, Plan) and len(source.devices) != len(link.devices) for source in sources):
         raise PassThrough("plan", "a source without a pass for each device link")
@@ -183,14 +183,14 @@ def moved(found: ProgramPlan, places: Mapping[str, str]) -> ProgramPlan:
         return replace(job, arguments=tuple(places.get(word, word) for word in job.arguments))
 
     compiles: list[Plan | Other] = []
-    for one in found.compiles:
-        if isinstance(one, Other):
-            compiles.append(Other(elsewhere(one.job), places[one.object]))
+    for compile in found.compiles:
+        if isinstance(compile, Other):
+            compiles.append(Other(elsewhere(compile.job), places[compile.object]))
         else:
-            assert one.host
-            output = places[one.outputs[0]]
-            host = with_option(one.host, Option(Role.OUTPUT, "-o", output, ("-o", output)))
-            compiles.append(replace(one, host=host))
+            assert compile.host
+            output = places[compile.outputs[0]]
+            host = with_option(compile.host, Option(Role.OUTPUT, "-o", output, ("-o", output)))
+            compiles.append(replace(compile, host=host))
     assert isinstance(found.link, ToolJob)
     order = tuple(places.get(name, name) for name in found.order)
     return replace(found, compiles=tuple(compiles), link=elsewhere(found.link), order=order)
@@ -228,8 +228,8 @@ def plan(session: Session, columns: int | None) -> Planned:
     for library in program.libraries:
         bundler.check_without_device_code(session, library)
     sources = [
-        source_graph(session, one, f" of source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
-        for number, one in enumerate(program.sources)
+        source_graph(session, source, f" of source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
+        for number, source in enumerate(program.sources)
     ]
     return Planned(_compiles(session, program, sources), then=partial(_link, session, program, sources, columns))
 
@@ -284,7 +284,7 @@ def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:
     output = session.command.output if "-r" in session.command.arguments else ""
     files: dict[str, str] = {}
     cuids: dict[str, str] = {}
-    for source in (one.first.source for one in plan.sources):
+    for source in (job.first.source for job in plan.sources):
         file = os.path.realpath(session.command.path(source))
         more: tuple[str, ...] = ()
         while files.setdefault(cuid := cuid_of(session, source, output, (*plan.added, *more)), file) != file:

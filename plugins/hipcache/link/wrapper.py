@@ -197,7 +197,7 @@ class LinkInput:
 
 def read_inputs(session: Session, plan: WrapperPlan) -> list[LinkInput]:
     """The inputs with device code. Raises PassThrough."""
-    files = [file for file in (_open(session, plan, one) for one in plan.inputs) if file and file.found.images]
+    files = [file for file in (_open(session, plan, name) for name in plan.inputs) if file and file.found.images]
     images = [image for file in files for image in file.found.images]
     for image in images:
         if image.kind not in HIP or not _TRIPLE.match(image.triple) or not image.is_bitcode:
