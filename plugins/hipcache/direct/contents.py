@@ -68,19 +68,19 @@ def known_contents(
     parts: list[bytes] = []
     places: dict[bytes, int] = {}
     try:
-        for one in each_once(watched):
-            state = found.get((one.kind, one.path), b"")
-            if one.kind == SAME:
+        for entry in each_once(watched):
+            state = found.get((entry.kind, entry.path), b"")
+            if entry.kind == SAME:
                 parts.append(struct.pack("<Q", places.setdefault(state, len(places))))
-            elif one.kind == FILE:
-                parts.append(_file(one.path, one.known, state, digests, old))
-            elif one.kind == MODE:
+            elif entry.kind == FILE:
+                parts.append(_file(entry.path, entry.known, state, digests, old))
+            elif entry.kind == MODE:
                 parts.append(struct.pack("<Q", type_of(*struct.unpack("<Q", state))))
-            elif one.kind == LINK:
+            elif entry.kind == LINK:
                 parts.append(struct.pack("<Q", type_of(struct.unpack_from("<Q", state)[0])) + state[8:])
-            elif one.kind in (ENTRIES, NUMBER, PROCESSOR):
+            elif entry.kind in (ENTRIES, NUMBER, PROCESSOR):
                 parts.append(state)
-            elif one.kind in (GONE, ABSENT):
+            elif entry.kind in (GONE, ABSENT):
                 continue
     except (OSError, struct.error, ContentsUnknown) as unknown:
         return b"", str(unknown)

@@ -137,7 +137,7 @@ def together(
         known.append(part)
     rules = tuple(rule for part in known for rule in part.outputs.rules)
     files = tuple(file for part in known for file in part.outputs.files)
-    if {os.path.realpath(one.path) for one in rules} & {os.path.realpath(one.path) for one in files}:
+    if {os.path.realpath(file.path) for file in rules} & {os.path.realpath(file.path) for file in files}:
         return Indirect("one of its outputs is the dependency file of another one")
     depends = watched.merge([*observed, *(need for part in known for need in part.depends)])
     uses = tuple(dict.fromkeys(use for part in known for use in part.uses))
@@ -194,9 +194,9 @@ def _response_files(command: Command) -> Iterator[Watched]:
         yield Watched(FILE, path, status_of(found))
 
 
-def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
+def _program(unwrapped: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
     """The places where a program is looked for, up to the one where it is."""
-    name, program = one.name, one.program
+    name, program = unwrapped.name, unwrapped.program
     if which(name, command.cwd, environ) != program:
         raise Untraceable("the compiler changed meanwhile")
     if "/" not in name:
@@ -227,4 +227,4 @@ def _is_of_any_machine(session: Session, asked: Asked | AskedToAssemble) -> bool
     told = [*command.typed, *command.arguments, *session.engine.environ.values()]
     processor = plan.host.value(Role.PLAIN, "-target-cpu") if plan.host else ""
     named = [*(device.arch for device in plan.devices), *([] if processor in _USUAL else [processor])]
-    return not any("=native" in word for word in told) and all(any(one in word for word in told) for one in named)
+    return not any("=native" in word for word in told) and all(any(name in word for word in told) for name in named)

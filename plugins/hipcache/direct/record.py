@@ -242,9 +242,9 @@ def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
     return {(entry.kind, entry.path): entry for entry in watched}.values()
 
 
-def _parts(one: Watched) -> tuple[bytes, list[bytes]]:
+def _parts(entry: Watched) -> tuple[bytes, list[bytes]]:
     """(with what its texts begin, what follows in each)."""
-    return os.fsencode(one.kind + one.path), [*map(os.fsencode, one.names)] or [b""]
+    return os.fsencode(entry.kind + entry.path), [*map(os.fsencode, entry.names)] or [b""]
 
 
 def _names(names: Iterable[str]) -> bytes:

@@ -50,7 +50,10 @@ def remember(
     looked for, besides the project's; `system`: directories of what is not worked on. Only speed is lost if the record
     cannot be kept."""
     config_files = [*map(str, settings), *(path for _, path in of_project(cwd))]
-    depends = (*provenance.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
+    depends = (
+        *provenance.depends,
+        *(Watched(FILE if os.path.lexists(path) else ABSENT, path) for path in config_files),
+    )
     outputs = provenance.outputs
     for entry in depends:
         if not entry.path.startswith("/"):

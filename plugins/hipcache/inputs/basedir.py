@@ -40,7 +40,7 @@ class Basedir:
     def _patterns(self) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
         # A probe may lie below the base directory.
         marked = ((self.probe, _PROBE_MARK), (self.path, MARK))
-        return tuple((one, mark, re.compile(re.escape(one) + r"(?=[/=:;,\"' ]|$)")) for one, mark in marked if one)
+        return tuple((path, mark, re.compile(re.escape(path) + r"(?=[/=:;,\"' ]|$)")) for path, mark in marked if path)
 
     def portable(self, text: str) -> str:
         """The text with a mark for each of the directories."""

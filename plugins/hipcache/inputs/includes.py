@@ -203,12 +203,12 @@ def _directives(lines: bytes) -> _Directives:
             continue
         kind, rest = head.group(1), line[head.end() :]
         if kind in _READING:
-            one, _ = _name(rest, 0)
-            names.append(one)
+            header, _ = _name(rest, 0)
+            names.append(header)
             if kind == b"include_next":
-                following.append(one)
+                following.append(header)
             embeds = embeds or kind == b"embed"
-            if not one.mark and rest.strip():
+            if not header.mark and rest.strip():
                 includes_computed = True
                 unclear = unclear or _COMPUTED
         elif kind == b"define":
@@ -224,12 +224,12 @@ def _directives(lines: bytes) -> _Directives:
                 unclear = unclear or _COMPUTED
             elif kind == b"define" and asked.mark == b'"':
                 unclear = unclear or "has a macro that looks for a file beside the file that uses it"
-    if any(b"\\" in one.name for one in (*names, *following)):
+    if any(b"\\" in header.name for header in (*names, *following)):
         unclear = unclear or "has a header's name with a backslash"
     return _Directives(
-        frozenset(one.name for one in names if one.mark == b'"'),
-        frozenset(one.name for one in names if one.mark == b"<"),
-        frozenset(one.name for one in following if one.mark),
+        frozenset(header.name for header in names if header.mark == b'"'),
+        frozenset(header.name for header in names if header.mark == b"<"),
+        frozenset(header.name for header in following if header.mark),
         includes_computed,
         asks_computed,
         embeds,
@@ -262,7 +262,7 @@ def _questions(line: bytes, *, defines: bool) -> Iterator[tuple[_Named, bool]]:
         # `defined(__has_include)` and `#define __has_include(x) 0` ask nothing.
         if (defines and start == 0) or _DEFINED.search(before):
             continue
-        one = _Named(b"", b"")
+        header = _Named(b"", b"")
         if b"(" in asked.group() and at < ends.get(line[at : at + 1], -1):
-            one, at = _name(line, at)
-        yield one, asked.group(1) is not None
+            header, at = _name(line, at)
+        yield header, asked.group(1) is not None

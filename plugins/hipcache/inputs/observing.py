@@ -174,8 +174,8 @@ def shortest(missed: Mapping[str, set[str]], exists: Callable[[str], bool]) -> d
             above = shortest(by_directory([directory]), exists)
         else:
             above = {place: names}
-        for one, missing in above.items():
-            found[one] = found.get(one, set()) | missing
+        for parent, missing in above.items():
+            found[parent] = found.get(parent, set()) | missing
     return found
 
 

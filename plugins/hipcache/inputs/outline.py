@@ -182,7 +182,7 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
                 return None
             moved.add(file.path)
             if values != file.values:
-                differs = [one != old for one, old in zip(values, file.values, strict=True)]
+                differs = [value != old for value, old in zip(values, file.values, strict=True)]
                 marked[file.path] = _marked(files.content(path, digest), differs, len(marked))
     except (OSError, Untraceable):
         return None

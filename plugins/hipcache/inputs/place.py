@@ -70,7 +70,7 @@ def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: S
 
 def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], search: SearchPath) -> bool:
     basedir = files.basedir
-    defined = [(preprocessed.macro_of(one), one.partition("=")[2]) for one in macros]
+    defined = [(preprocessed.macro_of(macro), macro.partition("=")[2]) for macro in macros]
     names = {name for name, value in defined if basedir.portable(value) != value}
     if not names:
         return False
@@ -83,7 +83,7 @@ def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], searc
 
 def _is_mapped(path: str, maps: list[str], basedir: Basedir) -> bool:
     """Does each prefix that may be replaced in the path take all of the base directory away?"""
-    found = [(old, new) for old, _, new in (one.partition("=") for one in maps) if path.startswith(old)]
+    found = [(old, new) for old, _, new in (value.partition("=") for value in maps) if path.startswith(old)]
     return bool(found) and all(basedir.is_taken_away(path, old, new) for old, new in found)
 
 
@@ -109,7 +109,7 @@ def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tu
         if scan.shown and not (fixed and _LENDERS.fullmatch(path)):
             found.append((fixed, scan.shown))
     asserts = asserts or any(shown.UNDEFINES_NDEBUG in names for _, names in found)
-    return bool(pasted.composed(words, pasted.PLACES)) or any(_shows(*one, asserts=asserts) for one in found)
+    return bool(pasted.composed(words, pasted.PLACES)) or any(_shows(*row, asserts=asserts) for row in found)
 
 
 def _shows(fixed: bool, names: frozenset[str], *, asserts: bool) -> bool:

@@ -93,7 +93,7 @@ def record(
     portable = files.basedir.portable
     missed = absent({portable(place): names for place, names in looked_for.absent.items()})
     present = tuple(sorted(map(portable, looked_for.present)))
-    others = tuple(replace(one, path=portable(one.path)) for one in besides)
+    others = tuple(replace(other, path=portable(other.path)) for other in besides)
     links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
     epoch = files.epoch if shown else ""
     return ReadSet(tuple(found), missed, present, alike(found, files.identity_of), others, links, epoch)
@@ -132,7 +132,7 @@ def _settled(
                 raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
-    looked_at = [*scans, *looked_for.present, *(one.path for one in besides)]
+    looked_at = [*scans, *looked_for.present, *(other.path for other in besides)]
     moved = times.moved(map(files.resolve, looked_at), began)
     if moved:
         raise Untraceable(f"'{moved}' was moved there while the compiler ran or just before")

@@ -107,7 +107,7 @@ def _key(directory: str) -> str:
 
 
 def _pack(files: dict[str, Scanned]) -> bytes:
-    return pack_json({name: [one.status, one.own, one.digest, _fields(one.scan)] for name, one in files.items()})
+    return pack_json({name: [file.status, file.own, file.digest, _fields(file.scan)] for name, file in files.items()})
 
 
 def _unpack(packed: bytes) -> dict[str, Scanned]:

@@ -68,18 +68,18 @@ class Watched(NamedTuple):
         return [self.path + name for name in self.names] or [self.path]
 
 
-def of_observation(one: Observation) -> Watched:
-    if one.how == LOOKED_AT_PROCESSOR:
-        return Watched(PROCESSOR, one.path, one.sign)
-    if not one.sign:
-        return Watched(ABSENT if one.how == LOOKED_AT_LINK else GONE, one.path)
-    if one.how == LOOKED_AT_LINK:
-        return Watched(LINK, one.path, one.sign)
-    if one.how == LIST:
-        return Watched(FILE, one.path, one.sign)
-    if one.how == READ and " " in one.sign:
-        return Watched(FILE, one.path, tuple(int(number) for number in one.sign.split()))
-    return Watched(MODE, one.path, one.sign)
+def of_observation(observation: Observation) -> Watched:
+    if observation.how == LOOKED_AT_PROCESSOR:
+        return Watched(PROCESSOR, observation.path, observation.sign)
+    if not observation.sign:
+        return Watched(ABSENT if observation.how == LOOKED_AT_LINK else GONE, observation.path)
+    if observation.how == LOOKED_AT_LINK:
+        return Watched(LINK, observation.path, observation.sign)
+    if observation.how == LIST:
+        return Watched(FILE, observation.path, observation.sign)
+    if observation.how == READ and " " in observation.sign:
+        return Watched(FILE, observation.path, tuple(int(number) for number in observation.sign.split()))
+    return Watched(MODE, observation.path, observation.sign)
 
 
 def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
@@ -87,29 +87,31 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     it is checked."""
     names: dict[str, set[str]] = {}
     others: dict[Watched, None] = {}
-    for one in watched:
-        if one.names:
-            names.setdefault(one.path, set()).update(one.names)
+    for entry in watched:
+        if entry.names:
+            names.setdefault(entry.path, set()).update(entry.names)
         else:
-            others[one] = None
+            others[entry] = None
     absent = (Watched(ABSENT, place, tuple(sorted(found))) for place, found in names.items())
-    return tuple(sorted((*others, *absent), key=lambda one: (*one.path.rpartition("/"), one.kind, str(one.known))))
+    return tuple(
+        sorted((*others, *absent), key=lambda entry: (*entry.path.rpartition("/"), entry.kind, str(entry.known)))
+    )
 
 
 def states(watched: Iterable[Watched]) -> Mapping[tuple[str, str], bytes] | None:
     """The parts of the text that the digest is made of, by kind and path; None if a path is not in its known state."""
     parts: dict[tuple[str, str], bytes] = {}
-    for one in watched:
-        found = _state_of(one)
+    for entry in watched:
+        found = _state_of(entry)
         if found is None:
             return None
-        parts.setdefault((one.kind, one.path), found)
+        parts.setdefault((entry.kind, entry.path), found)
     return parts
 
 
 def changed(watched: Iterable[Watched]) -> str:
     """The first path that is not in its known state; empty if all are."""
-    return next((one.path for one in watched if _state_of(one) is None), "")
+    return next((entry.path for entry in watched if _state_of(entry) is None), "")
 
 
 def are_old(found: Mapping[tuple[str, str], bytes], old: float) -> bool:
@@ -119,44 +121,44 @@ def are_old(found: Mapping[tuple[str, str], bytes], old: float) -> bool:
     return all(max(times) < old * 1e9 and keeps_change_time(device, *times) for device, _, _, _, *times in statuses)
 
 
-def _state_of(one: Watched) -> bytes | None:
+def _state_of(entry: Watched) -> bytes | None:
     try:
-        return _read_state(one)
+        return _read_state(entry)
     except OSError:
         return None
 
 
-def _read_state(one: Watched) -> bytes | None:
-    if one.names:
-        return None if any(map(why_not_missing, one.paths)) else b""
+def _read_state(entry: Watched) -> bytes | None:
+    if entry.names:
+        return None if any(map(why_not_missing, entry.paths)) else b""
     try:
-        found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
+        found = os.lstat(entry.path) if entry.kind in (LINK, ABSENT) else os.stat(entry.path)
     except OSError as error:
-        if one.kind not in (GONE, ABSENT):
+        if entry.kind not in (GONE, ABSENT):
             return None
         return b"" if error.errno in MISSING else struct.pack("<Q", error.errno)
-    mode, known = found.st_mode, one.known
-    if one.kind == PROCESSOR:
+    mode, known = found.st_mode, entry.known
+    if entry.kind == PROCESSOR:
         digest = native.processor()
         return digest if digest and known in (None, digest.hex()) else None
-    if one.kind == ENTRIES:
-        return entries_digest(one.path) if observe.sign(LIST, one.path) == known else None
-    if one.kind == MODE:
+    if entry.kind == ENTRIES:
+        return entries_digest(entry.path) if observe.sign(LIST, entry.path) == known else None
+    if entry.kind == MODE:
         kinds = (oct(mode), DIRECTORY if stat.S_ISDIR(mode) else NO_DIRECTORY)
         return struct.pack("<Q", mode) if known is None or known in kinds else None
-    if one.kind in (SAME, NUMBER):
+    if entry.kind in (SAME, NUMBER):
         identity = (found.st_dev, found.st_ino)
         return struct.pack("<QQ", *identity) if known in (None, identity) else None
-    if one.kind == LINK:
-        text = os.fsencode(os.readlink(one.path)) if stat.S_ISLNK(mode) else b""
+    if entry.kind == LINK:
+        text = os.fsencode(os.readlink(entry.path)) if stat.S_ISLNK(mode) else b""
         sign = os.fsdecode(text) if text else oct(mode)
         return struct.pack("<QQ", mode, len(text)) + text if known in (None, sign) else None
-    if one.kind != FILE:
+    if entry.kind != FILE:
         return None
     status = status_of(found)
     if stat.S_ISDIR(mode) and isinstance(known, str):
         # Listed after its status was taken: an entry that comes later changes that.
-        known = status if observe.sign(LIST, one.path) == known else ()
+        known = status if observe.sign(LIST, entry.path) == known else ()
     if known not in (None, status):
         return None
     return status_text(found)
