@@ -242,12 +242,12 @@ def _address(node: Node, place: str) -> str:
         )
     words = []
     for name, value in pairs.items():
-        several = {key: one.value for key, one in (_pairs(value) or {}).items() if isinstance(one, ScalarNode)}
+        several = {key: node.value for key, node in (_pairs(value) or {}).items() if isinstance(node, ScalarNode)}
         if isinstance(value, ScalarNode):
             if value.value not in ("false", "no"):
                 words.append(name if value.value in ("true", "yes") else f"{name}={quote(value.value)}")
         elif several and len(several) == len(value.value):
-            words += [f"{name}={quote(f'{key}:{one}')}" for key, one in several.items()]
+            words += [f"{name}={quote(f'{key}:{word}')}" for key, word in several.items()]
         else:
             raise ConfigError(f"{place}: '{name}' needs one value", f"for example '{name}: 4'")
     return str(address.value) + ("?" + "&".join(words) if words else "")

@@ -35,11 +35,11 @@ def remove_at(parent: int, name: str, each: Callable[[int], object] | None = Non
     cannot be moved. Raises nothing."""
     waiting = [name]
     while waiting:
-        one = waiting.pop()
+        child = waiting.pop()
         try:
-            directory = os.open(one, _LIST, dir_fd=parent)
+            directory = os.open(child, _LIST, dir_fd=parent)
         except OSError:
-            _unlink(parent, one, each)
+            _unlink(parent, child, each)
             continue
         try:
             with os.scandir(directory) as entries:
@@ -59,7 +59,7 @@ def remove_at(parent: int, name: str, each: Callable[[int], object] | None = Non
         finally:
             os.close(directory)
         with suppress(OSError):
-            os.rmdir(one, dir_fd=parent)
+            os.rmdir(child, dir_fd=parent)
 
 
 def discard_at(parent: int, last: str) -> None:
@@ -262,7 +262,7 @@ class Confined:
             return []
         try:
             with os.scandir(directory) as entries:
-                return [(one.name, status) for one in entries if (status := _status(one)) is not None]
+                return [(entry.name, status) for entry in entries if (status := _status(entry)) is not None]
         finally:
             os.close(directory)
 

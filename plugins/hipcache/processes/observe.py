@@ -92,7 +92,7 @@ def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
     """Did a file that was read change less than `racy` seconds ago, or has it no change time? Its signature may not
     tell the next change."""
     lately = (now - racy) * 1e9
-    read = (one.sign.split() for one in observations if one.how == READ and one.sign.count(" ") == 4)
+    read = (look.sign.split() for look in observations if look.how == READ and look.sign.count(" ") == 4)
     statuses = (tuple(map(int, numbers)) for numbers in read)
     return any(status[4] >= lately or not keeps_change_time(status[0], *status[3:]) for status in statuses)
 
@@ -101,12 +101,12 @@ def changed(observations: Sequence[Observation], started: float) -> bool:
     """Did anything of it change since a process `started` (wall clock, seconds)? Then the signatures, which are taken
     after the process has ended, may be of something else than it saw."""
     began = change_limit(started)
-    for one in observations:
-        if one.how == READ and one.sign.count(" ") == 4 and latest(int(one.sign.rpartition(" ")[2])) >= began:
+    for look in observations:
+        if look.how == READ and look.sign.count(" ") == 4 and latest(int(look.sign.rpartition(" ")[2])) >= began:
             return True
-        if one.how == LIST and one.sign and not _is_older(one.path, began):
+        if look.how == LIST and look.sign and not _is_older(look.path, began):
             return True
-    return bool(moved((one.path for one in observations if one.sign and not is_of_kernel(one.path)), began))
+    return bool(moved((look.path for look in observations if look.sign and not is_of_kernel(look.path)), began))
 
 
 def _is_older(path: str, began: float) -> bool:
@@ -133,7 +133,7 @@ def observations(listed: bytes | None, cwd: str, *, ignore: str, started: float)
         if seen.setdefault((how, path), found in b"fdl") != (found in b"fdl"):
             return ()
         if kind == b"x" and found == b"f":
-            seen.update({(READ, one): True for one in _interpreters(path)})
+            seen.update({(READ, program): True for program in _interpreters(path)})
     return _signed(seen, started)
 
 

@@ -262,7 +262,7 @@ class SubprocessRunner:
         """The trace; or None, and why the process was not run."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             return None, "SIGCHLD is ignored"
-        one = Observing()
+        observing = Observing()
         begun = time.monotonic()
         with ExitStack() as opened:
             try:
@@ -274,15 +274,15 @@ class SubprocessRunner:
             with self._lock:
                 if self._killed:
                     raise Killed
-                self._traced.add(one)
+                self._traced.add(observing)
             try:
                 out_and_err = streams if stderr == PIPE else (streams[0], stderr)
-                status, used, observed, why = one.run(program, argv, str(cwd), env, (stdin, *out_and_err))
+                status, used, observed, why = observing.run(program, argv, str(cwd), env, (stdin, *out_and_err))
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:
                 with self._lock:
-                    self._traced.discard(one)
+                    self._traced.discard(observing)
             if self._killed:
                 raise Killed
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
@@ -305,8 +305,8 @@ class SubprocessRunner:
         with self._lock:
             self._killed = True
             running, traced, groups = list(self._running), list(self._traced), list(self._groups)
-        for one in traced:
-            one.kill()
+        for observing in traced:
+            observing.kill()
         for group in groups:
             group.kill()
         for process in running:

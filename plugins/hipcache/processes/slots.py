@@ -200,8 +200,8 @@ class Both:
 
     def attempt(self) -> AbstractContextManager[object] | None:
         with contextlib.ExitStack() as held:
-            for one in (self._slots, self._jobserver):
-                taken = one.attempt()
+            for limiter in (self._slots, self._jobserver):
+                taken = limiter.attempt()
                 if taken is None:
                     return None
                 held.enter_context(taken)

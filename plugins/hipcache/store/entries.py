@@ -105,7 +105,7 @@ class Entries:
             self._noted[pack] = now
             entry = pack
             # Behind it, so that no base is older than what needs it.
-            return all(self.touch(one) for one in (pack, *self.packs.table(pack).bases))
+            return all(self.touch(name) for name in (pack, *self.packs.table(pack).bases))
         try:
             if isinstance(entry, int):
                 os.utime(entry, ns=(now, now))

@@ -81,13 +81,13 @@ class Notes:
         """(last use, name below this directory) of each file there."""
         now = self._now()
         return [
-            (last_use(one.st_mtime_ns, now), f"{name}/{last}".lstrip("/"))
-            for last, one in self._listing(name)
-            if stat.S_ISREG(one.st_mode)
+            (last_use(status.st_mtime_ns, now), f"{name}/{last}".lstrip("/"))
+            for last, status in self._listing(name)
+            if stat.S_ISREG(status.st_mode)
         ]
 
     def directories(self) -> list[str]:
-        return [last for last, one in self._listing("") if stat.S_ISDIR(one.st_mode)]
+        return [last for last, status in self._listing("") if stat.S_ISDIR(status.st_mode)]
 
     def _listing(self, name: str) -> list[tuple[str, os.stat_result]]:
         try:
