@@ -91,7 +91,7 @@ def program_of(path: str, files: Iterable[str]) -> Program:
 
     name = os.path.basename(path)
     named = {os.path.basename(library): library for library in libraries}
-    loader = next((one for one in named if one.startswith("ld-")), "")
+    loader = next((name for name in named if name.startswith("ld-")), "")
     if not loader or len(named) != len(libraries):
         raise OSError(f"the loader of '{path}' is not known, or two of its libraries have one name")
     words = (f"lib/{loader}", "--library-path", "lib", f"bin/{name}")

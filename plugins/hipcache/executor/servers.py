@@ -91,7 +91,7 @@ class Server:
     def forget(self) -> None:
         """Look again for what is there."""
         with self._lock:
-            self._programs = {key: one for key, one in self._programs.items() if not one[1].done()}
+            self._programs = {key: program for key, program in self._programs.items() if not program[1].done()}
 
     def well(self) -> None:
         self._faults, self.implied = 0, False

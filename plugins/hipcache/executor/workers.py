@@ -122,9 +122,9 @@ def order(those: Sequence[ExecutorAddress], draw: Callable[[], float]) -> list[i
     above 0 and below 1.
 
     Weighted sampling without replacement: Efraimidis and Spirakis, Information Processing Letters 97 (2006)."""
-    if not any(one.weight for one in those):
+    if not any(executor.weight for executor in those):
         return list(range(len(those)))
-    drawn = [draw() ** (1 / (one.weight or 1)) for one in those]
+    drawn = [draw() ** (1 / (executor.weight or 1)) for executor in those]
     return sorted(range(len(those)), key=lambda number: -drawn[number])
 
 

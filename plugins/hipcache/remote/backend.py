@@ -34,7 +34,7 @@ class RemoteError(Exception):
     where more is known than the kind says."""
 
     def __init__(self, kind: str, message: str, hint: str = "") -> None:
-        super().__init__("".join(one if one.isprintable() else " " for one in message))
+        super().__init__("".join(char if char.isprintable() else " " for char in message))
         self.kind = kind
         self.hint = hint
 

@@ -36,7 +36,7 @@ def check(settings: Config) -> Iterator[Check]:
         if settings.remote:
             from hipcache.remote.helper import remotes
 
-            told += [one for text in settings.remote for one in remotes.examine(text, sends=not settings.readonly)]
+            told += [line for text in settings.remote for line in remotes.examine(text, sends=not settings.readonly)]
         for executors in features.modules("EXECUTIONS"):
             told += [executors.examine(text) for text in settings.executor if text != NO_EXECUTOR]
     except ImportError as error:

@@ -70,7 +70,7 @@ def unpack(key: str, raw: bytes, seal: Seal) -> Envelope:
     try:
         result = reapi.ActionResult.FromString(raw)
         said = bytes(result.stdout_raw)
-        files = [(one.path, Blob(one.digest.hash, one.digest.size_bytes)) for one in result.output_files]
+        files = [(file.path, Blob(file.digest.hash, file.digest.size_bytes)) for file in result.output_files]
         body = said[len(MAGIC) + _CHECK :]
         if said[: len(MAGIC) + _CHECK] != MAGIC + _check(body, sorted(files), seal):
             raise Damaged("its checksum is wrong")
@@ -82,7 +82,7 @@ def unpack(key: str, raw: bytes, seal: Seal) -> Envelope:
     digests = [digest for name, blob in files for digest in (name, blob.hash)]
     sizes_are_good = all(0 <= blob.size <= MOST_CONTENT for _, blob in files)
     good = found["key"] == key and sizes_are_good and len(files) <= MOST_CONTENTS and len(following) <= MOST_NEXT
-    if not good or not all(is_digest(one) for one in (*digests, *following)):
+    if not good or not all(is_digest(digest) for digest in (*digests, *following)):
         raise Damaged("it belongs to another key, or has an unexpected form")
     return Envelope(key, record, dict(files), following)
 

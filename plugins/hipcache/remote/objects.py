@@ -124,7 +124,7 @@ class ObjectStore:
         return {blob for blob, there in self._each(self._sending, self._has, list(contents)) if not there}
 
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
-        self._each(self._sending, lambda one: self._put("cas", *one), list(contents))
+        self._each(self._sending, lambda content: self._put("cas", *content), list(contents))
 
     def stored_at(self, content: Blob) -> float | None:
         try:

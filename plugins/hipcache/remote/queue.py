@@ -110,7 +110,7 @@ def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") ->
         try:
             data = json.loads(store.read(f"{DIRECTORY}/{name}", _MOST_BYTES))
             keys, following = tuple(data["keys"]), tuple(data["next"])
-            if not all(is_digest(one) for one in (*keys, *following)):
+            if not all(is_digest(digest) for digest in (*keys, *following)):
                 raise ValueError("no keys")
             found.append(Item(name, keys, following, data.get("anew") is True))
         except (Strange, ValueError, TypeError, KeyError, RecursionError):

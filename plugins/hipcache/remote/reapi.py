@@ -153,7 +153,7 @@ def is_status(error: RemoteError, code: grpc.StatusCode) -> bool:
 
 
 def is_of_server(code: int) -> bool:
-    return code in [one.value[0] for one in _OF_SERVER]
+    return code in [status.value[0] for status in _OF_SERVER]
 
 
 def as_remote_error(error: Any, *, sent: bool = False) -> RemoteError:
@@ -222,8 +222,8 @@ class Reapi:
 
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
         requests = [
-            pb.GetActionResultRequest(instance_name=self.instance, action_digest=digest_of(one), inline_stdout=True)
-            for one in actions
+            pb.GetActionResultRequest(instance_name=self.instance, action_digest=digest_of(action), inline_stdout=True)
+            for action in actions
         ]
         found = {}
         try:

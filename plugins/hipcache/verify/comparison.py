@@ -255,7 +255,7 @@ def _served(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes |
     serves none."""
     with Session(engine, command) as session:
         graph = source.graph(source.source_graph(session, plan))
-        delivered = tuple(replace(one, path=str(path)) for one in graph.deliveries)
+        delivered = tuple(replace(delivery, path=str(path)) for delivery in graph.deliveries)
         world = world_of(session)
         nothing_new = _StoredOnly(world.executors)
         try:

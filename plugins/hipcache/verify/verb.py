@@ -131,10 +131,10 @@ def _compile(settings: Config, options: argparse.Namespace, console: Console) ->
                     scratch.mkdir()
                     pool.submit(number, partial(comparison.compare_stored, engine, command, scratch))
                 while pool.busy:
-                    number, one = pool.next_done()
-                    if isinstance(one, Exception):
-                        raise one
-                    ended[number] = one
+                    number, result = pool.next_done()
+                    if isinstance(result, Exception):
+                        raise result
+                    ended[number] = result
             done += [ended[number] for number in sorted(ended)]
             progress.at(len(done))
     kept = {
@@ -155,13 +155,13 @@ def _compared(done: list[Compared]) -> int:
 
 
 def _show_compared(done: list[Compared], kept: dict[str, str], console: Console) -> None:
-    for one in done:
-        if one.difference:
-            where = f"; both are in '{kept[one.output]}'" if one.output in kept else ""
-            print(f"different: {one.difference.summary()}{where}", file=console.out)
-        elif one.why:
-            print(f"{one.end}: '{one.output}': {one.why}", file=console.out)
-    counts = Counter(one.end for one in done)
+    for result in done:
+        if result.difference:
+            where = f"; both are in '{kept[result.output]}'" if result.output in kept else ""
+            print(f"different: {result.difference.summary()}{where}", file=console.out)
+        elif result.why:
+            print(f"{result.end}: '{result.output}': {result.why}", file=console.out)
+    counts = Counter(result.end for result in done)
     ends = ", ".join(f"{counts[end]} {end}" for end in ENDS if counts[end])
     compared = f"{plural(_compared(done), 'object')} recompiled"
     print(f"{compared}: {ends}" if done else "the build lists no HIP compile", file=console.out)

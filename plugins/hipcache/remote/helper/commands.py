@@ -85,8 +85,8 @@ def listed(path: str) -> list[Listed]:
 
 def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:
     """The compiles of HIP among them. Raises ValueError, KeyError, TypeError, AttributeError for what is no entry."""
-    found = dict.fromkeys(_listed(one) for one in entries)
-    return [one for one in found if "-c" in one.argv and not is_plain(one.argv) and _can_be(one)]
+    found = dict.fromkeys(_listed(entry) for entry in entries)
+    return [listed for listed in found if "-c" in listed.argv and not is_plain(listed.argv) and _can_be(listed)]
 
 
 def is_plain(argv: Sequence[str]) -> bool:
@@ -109,10 +109,10 @@ def _assembles_for_gpu(words: Sequence[str]) -> bool:
     )
 
 
-def _can_be(one: Listed) -> bool:
+def _can_be(listed: Listed) -> bool:
     """Could these be the words and the directory of a process? JSON has halves of characters, too."""
     try:
-        return b"\0" not in b"".join(map(os.fsencode, (*one.argv, one.cwd)))
+        return b"\0" not in b"".join(map(os.fsencode, (*listed.argv, listed.cwd)))
     except UnicodeError:
         return False
 

@@ -188,8 +188,8 @@ class Fetches:
             chosen: list[Invocation] = []
 
             def work(progress: Progress, remote: Remote = remote, chosen: list[Invocation] = chosen) -> TransferCounts:
-                one, tally = remote.open().fetch_invocation(key, choose, progress)
-                chosen += [one] if one else []
+                record, tally = remote.open().fetch_invocation(key, choose, progress)
+                chosen += [record] if record else []
                 return tally
 
             was_well = not remote.breaker.why
@@ -476,15 +476,15 @@ class Neighbours:
             place = _place(known, asked) if known else None
             if known is None or place is None:
                 return None, False
-            known.windows = [one for one in known.windows if self.clock() - one.begun < LASTING]
+            known.windows = [window for window in known.windows if self.clock() - window.begun < LASTING]
             for window in known.windows:
                 if place in window.places:
                     return window, False
             lately, known.asked = self.clock() - known.asked < LATELY, self.clock()
             if not lately:
                 return None, False
-            size = min(_FIRST << sum(len(one.places) >= _FIRST for one in known.windows), _MOST_WINDOW)
-            behind = (one.places.start for one in known.windows if one.places.start > place)
+            size = min(_FIRST << sum(len(window.places) >= _FIRST for window in known.windows), _MOST_WINDOW)
+            behind = (window.places.start for window in known.windows if window.places.start > place)
             end = min(place + size, len(known.entries), *behind)
             known.windows.append(Window(range(place, end), self.clock()))
             return known.windows[-1], True

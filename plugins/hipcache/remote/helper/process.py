@@ -90,8 +90,8 @@ class Helper:
             threading.Thread(target=self._answer, args=(connection, ready), daemon=True).start()
         with suppress(OSError):
             while sockets.identity(place) == mine and not self.is_idle():
-                for one in select.select(list(listeners.values()), (), (), 1.0)[0]:
-                    connection, _ = one.accept()
+                for listener in select.select(list(listeners.values()), (), (), 1.0)[0]:
+                    connection, _ = listener.accept()
                     threading.Thread(target=self._answer, args=(connection, ready), daemon=True).start()
             # What another one has put in its place is not this one's to remove.
             if not self.uploads.ended and sockets.identity(place) == mine:

@@ -74,9 +74,9 @@ class Greeter:
         while not self._ended.wait(_TICK):
             while select.select([self.listener], (), (), 0)[0]:
                 self.waiting.append(self.listener.accept()[0])
-            for one in self.waiting:
+            for client in self.waiting:
                 with suppress(OSError):
-                    one.sendall(b"\n")
+                    client.sendall(b"\n")
 
 
 def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: Begun, greeter: Greeter) -> None:
@@ -237,8 +237,8 @@ class Whence:
         with self._lock:
             come, self._waiting = self._waiting, []
         history = History(self.store.notes(HISTORY))
-        for one in come:
-            _save(history, one, self.store.seal)
+        for compile in come:
+            _save(history, compile, self.store.seal)
 
 
 def _save(history: History, come: _Come, seal: Seal) -> None:

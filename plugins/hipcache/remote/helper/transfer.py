@@ -354,7 +354,7 @@ class Transfer:
         except RemoteError as error:
             if error.kind != TOO_LARGE:
                 raise
-            return [*batch] if len(batch) == 1 else [one for blob in batch for one in self._put([blob], contents)]
+            return [*batch] if len(batch) == 1 else [stored for blob in batch for stored in self._put([blob], contents)]
         return []
 
     def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
