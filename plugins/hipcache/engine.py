@@ -86,7 +86,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
             environ,
             config.job_slots,
             runtime_directory(environ),
-            elsewhere=any(one != NO_EXECUTOR for one in config.executor),
+            elsewhere=any(address != NO_EXECUTOR for address in config.executor),
         ),
         environ=environ,
         clock=time.time,

@@ -212,17 +212,17 @@ def account(
 
 def _account(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
     """The outcome of each unit, and why it missed, compared with the last compile of this object or program."""
-    old = session.engine.compared(path) if any(one.missed for one in units) else None
-    told = [_explained(session, one, old) for one in units]
+    old = session.engine.compared(path) if any(unit_end.missed for unit_end in units) else None
+    told = [_explained(session, unit_end, old) for unit_end in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
-    end = HIT if all(one.hit for one in units) else PARTIAL if hits or jobs else MISS
+    end = HIT if all(unit_end.hit for unit_end in units) else PARTIAL if hits or jobs else MISS
     record = _record(session, path, end, told)
     outcomes = tuple(
-        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, one.seconds)
-        for unit, one in zip(told, units, strict=True)
-        for name in one.names
+        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, unit_end.seconds)
+        for unit, unit_end in zip(told, units, strict=True)
+        for name in unit_end.names
     )
-    saved = sum(one.seconds for one in units if one.hit)
+    saved = sum(unit_end.seconds for unit_end in units if unit_end.hit)
     preambles = tuple(sorted(Counter(session.counted).items()))
     outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes, preambles=preambles)
     return record, replace(outcome, reason="unobserved") if session.unobserved else outcome

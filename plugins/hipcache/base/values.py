@@ -30,7 +30,7 @@ else:
         return _decorate(cls, frozen)
 
     def replace(value, **changes):
-        kept = {name: getattr(value, name) for name, one in value.__fields__.items() if one.init}
+        kept = {name: getattr(value, name) for name, entry in value.__fields__.items() if entry.init}
         return type(value)(**{**kept, **changes})
 
     def asdict(value):
@@ -39,9 +39,9 @@ else:
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return type(value)(*map(asdict, value))
         if isinstance(value, (list, tuple)):
-            return type(value)(asdict(one) for one in value)
+            return type(value)(asdict(part) for part in value)
         if isinstance(value, dict):
-            return {asdict(name): asdict(one) for name, one in value.items()}
+            return {asdict(name): asdict(part) for name, part in value.items()}
         return value
 
     def _decorate(cls, frozen):
@@ -50,10 +50,10 @@ else:
             if str(annotation).startswith("ClassVar"):
                 continue
             default = cls.__dict__.get(name, _MISSING)
-            one = default if isinstance(default, _Field) else _Field(default, _MISSING, True)
-            known[name] = one
-            if one.default is not _MISSING:
-                setattr(cls, name, one.default)
+            entry = default if isinstance(default, _Field) else _Field(default, _MISSING, True)
+            known[name] = entry
+            if entry.default is not _MISSING:
+                setattr(cls, name, entry.default)
             elif isinstance(default, _Field):
                 delattr(cls, name)
         cls.__fields__ = known
@@ -62,7 +62,7 @@ else:
 
     def _equip(cls, known, frozen):
         names = tuple(known)
-        given = tuple(name for name, one in known.items() if one.init)
+        given = tuple(name for name, entry in known.items() if entry.init)
         after = hasattr(cls, "__post_init__")
 
         def __init__(self, *args, **keywords):
@@ -84,14 +84,14 @@ else:
             values.update(keywords)
 
         def _complete(values):
-            for name, one in known.items():
+            for name, entry in known.items():
                 if name in values:
                     continue
-                if one.factory is not _MISSING:
-                    values[name] = one.factory()
-                elif one.default is not _MISSING:
-                    values[name] = one.default
-                elif one.init:
+                if entry.factory is not _MISSING:
+                    values[name] = entry.factory()
+                elif entry.default is not _MISSING:
+                    values[name] = entry.default
+                elif entry.init:
                     raise TypeError(f"{cls.__name__}() needs a value '{name}'")
 
         def __eq__(self, other):

@@ -238,7 +238,7 @@ class Action:
     def keyed(self) -> set[str]:
         """The inputs whose content is in its key."""
         words = (word for _, word in self.parts if not isinstance(word, str))
-        return {one.name for word in words for one in word if isinstance(one, Ref)}
+        return {part.name for word in words for part in word if isinstance(part, Ref)}
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def render(word: Word, names: Mapping[str, str]) -> str:
     """The word with a text for each `Ref`."""
     if isinstance(word, str):
         return word
-    return "".join(one if isinstance(one, str) else names[one.name] for one in word)
+    return "".join(part if isinstance(part, str) else names[part.name] for part in word)
 
 
 # The end of an action in this build: found in a cache, or run here (its outputs may still be in the scratch).

@@ -156,7 +156,7 @@ class Progress:
         self._actions: dict[str, Action] = {}
         self._waiting: dict[str, Action] = {}
         self._asleep: dict[str, Action] = {}
-        assert len({one.id for one in graph.actions}) == len(graph.actions), "two actions of one name"
+        assert len({action.id for action in graph.actions}) == len(graph.actions), "two actions of one name"
         self._add(graph.actions)
 
     def _add(self, actions: Iterable[Action]) -> None:
@@ -205,7 +205,7 @@ class Progress:
         """Drop the actions that are not wanted."""
         self._is_wanted = is_wanted
         for all_of_them in (self._actions, self._waiting, self._asleep):
-            for action in [one for one in all_of_them.values() if not is_wanted(one)]:
+            for action in [action for action in all_of_them.values() if not is_wanted(action)]:
                 del all_of_them[action.id]
 
     def is_read(self, name: str) -> bool:

@@ -64,7 +64,7 @@ class Edits:
             return None
         candidates = filter(None, (self._candidate(front, *other) for other in self._others(bound)))
         # The state before an edit that was taken back comes first.
-        for candidate in sorted(candidates, key=lambda one: len(one[1].files)):
+        for candidate in sorted(candidates, key=lambda candidate: len(candidate[1].files)):
             try:
                 adopted = self._adopt(bound, *candidate)
             except (OSError, Untraceable):

@@ -33,7 +33,7 @@ def outputs(record: bytes) -> list[str] | None:
         if set(found) == {"outputs", "passing", "text", "seconds"}:
             hashes = [*found["outputs"], *found["passing"]]
             duration(found["seconds"])
-            if all(is_digest(one) for one in hashes) and isinstance(found["text"], str):
+            if all(is_digest(hash) for hash in hashes) and isinstance(found["text"], str):
                 return list(found["outputs"])
     return None
 
@@ -96,7 +96,7 @@ def pack(known: Sequence[Entry]) -> bytes:
 def _is_good(entry: Entry) -> bool:
     texts = (entry.reads, entry.text, entry.message_format, entry.base, entry.cuid, *entry.outputs, *entry.passing)
     hashes = [entry.reads, *filter(None, (*entry.outputs, *entry.passing))]
-    return all(isinstance(text, str) for text in texts) and all(is_digest(one) for one in hashes)
+    return all(isinstance(text, str) for text in texts) and all(is_digest(hash) for hash in hashes)
 
 
 def hash_of(content: bytes) -> str:

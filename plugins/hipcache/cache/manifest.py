@@ -48,11 +48,11 @@ class ManifestCache:
             bound.action.id: self._holding(pass_of(bound).front, entries.unpack(records.get(bound.key.digest)))
             for bound in wanted
         }
-        left = [one for one in wanted if isinstance(found[one.action.id], Missing) and pass_of(one).shared]
+        left = [bound for bound in wanted if isinstance(found[bound.action.id], Missing) and pass_of(bound).shared]
         for bound, entry in self._spelled.look_up(left) if left else ():
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
-        for bound in (one for one in wanted if isinstance(found[one.action.id], Missing)):
+        for bound in (bound for bound in wanted if isinstance(found[bound.action.id], Missing)):
             if bound.action.id in self._compared:
                 continue  # `adopt` follows
             self._compared.add(bound.action.id)

@@ -65,7 +65,7 @@ def entries(payload: bytes) -> list[Entry]:
     """The entries of a pass's record. Raises ValueError."""
     found = unpack(payload)
     listed = _json(payload)
-    if not found and not (isinstance(listed, list) and all(isinstance(one, dict) and "reads" in one for one in listed)):
+    if not found and not (isinstance(listed, list) and all(isinstance(row, dict) and "reads" in row for row in listed)):
         raise ValueError("it is no list of a pass's entries")
     return found
 

@@ -45,7 +45,9 @@ class Translation:
             return None  # `..` does not lead where the name of the directory says
         # Clang takes a file in the place of a directory for a list of headers and their places.
         given = [
-            one.value for one in front.job.options if one.role is Role.SEARCH and not one.name.startswith("-internal-")
+            option.value
+            for option in front.job.options
+            if option.role is Role.SEARCH and not option.name.startswith("-internal-")
         ]
         return None if any(os.path.isfile(resolve(name)) for name in given) else found
 
@@ -59,7 +61,9 @@ class Translation:
         if reads.besides or reads.links or reads.epoch or len(known) < len(scans) or place.shows(known, macros, own):
             return None
         named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next} | set(spelled.bare)
-        untold = any(one.embeds or one.includes_computed or one.asks_computed or one.unclear for one in known.values())
+        untold = any(
+            scan.embeds or scan.includes_computed or scan.asks_computed or scan.unclear for scan in known.values()
+        )
         if untold or not _are_relative(named, spelled):
             return None
         whole = spelled.absolute({path: scan.quoted | scan.next for path, scan in known.items()}, named)

@@ -148,7 +148,7 @@ def pack_words(words: set[bytes]) -> bytes:
 def asks_for(packed: bytes, macros: Iterable[str]) -> bool:
     """May the header ask for one of these macros? (True if its words are lost or damaged.)"""
     words = _unpacked(packed)
-    return not words or any(re.search(rb"\n%s\n" % re.escape(os.fsencode(one)), words) for one in macros)
+    return not words or any(re.search(rb"\n%s\n" % re.escape(os.fsencode(macro)), words) for macro in macros)
 
 
 @lru_cache(maxsize=2)  # those of devices and of the host

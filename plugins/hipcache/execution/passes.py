@@ -90,7 +90,7 @@ class ObservedPass:
             if units.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
         hidden = front.hides_paths_for_good(bitcode=work.bitcode) or any(
-            session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps
+            session.files.basedir.is_cut(mapping.partition("=")[0]) for mapping in front.prefix_maps
         )
         trace = PassTrace(trace.reads, trace.files, trace.names_base or named or hidden)
         return Ran(held, text, done.done.work, why_not, passing, pass_trace=trace)

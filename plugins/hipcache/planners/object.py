@@ -161,8 +161,8 @@ def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
     # From clang 22 on, the device's passes write none.
     rule = failed.front.job.value(Role.DEPENDENCIES, "-dependency-file")
     if rule and failed.dependencies is not None:
-        for one in dependency_rules(session, [source]):
-            delivery.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])
+        for wanted in dependency_rules(session, [source]):
+            delivery.write_lists(wanted, [failed.dependencies, *(end.result.files for end in before)])
     elif rule:
         _remove_rule(session.command.path(rule))
     if output in planned.outputs:

@@ -367,7 +367,7 @@ class SourceGraph:
     def actions(self) -> Iterator[Action]:
         for device in self.devices:
             yield from device.first()
-        unit, codes = self.cut.object, {f"{one.stem}.code": one.code for one in self.devices}
+        unit, codes = self.cut.object, {f"{device.stem}.code": device.code for device in self.devices}
         if spirv := self.plan.spirv:
             yield from _spirv(spirv, self._stem, self.of, self._turn(spirv.files[0][1]))
             codes[f"{self._stem}{spirv.arch}.code"] = ActionOutput(f"{spirv.arch}{self.of}", CODE)
