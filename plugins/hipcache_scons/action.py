@@ -43,7 +43,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
             return self
         made = self._generate(target, source, env, 1)
         several = made.list if isinstance(made, ListAction) else [made]
-        return next((one for one in several if isinstance(one, _Compile)), None)
+        return next((action for action in several if isinstance(action, _Compile)), None)
 
     def _is_one(self, env: Any) -> bool:
         return self.get_parent_class(env) is CommandAction
@@ -55,7 +55,9 @@ class HipAction(LazyAction):  # type: ignore[misc]
         if not env or self._is_one(env):
             return made
         several = made.list if isinstance(made, ListAction) else [made]
-        first = next((number for number, one in enumerate(several) if _starts_compiler(one, target, source, env)), None)
+        first = next(
+            (number for number, action in enumerate(several) if _starts_compiler(action, target, source, env)), None
+        )
         if first is None:
             return made
         compiling = _Compile(several[first].cmd_list, self)

@@ -58,7 +58,7 @@ def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
         return []
     target, source = executor.get_all_targets(), executor.get_all_sources()
     # AddPreAction and AddPostAction put others beside it.
-    action = next((one for one in actions if hasattr(one, "compile_of")), None)
+    action = next((action for action in actions if hasattr(action, "compile_of")), None)
     compiling = action and action.compile_of(target, source, env)
     argv = compiling and commands.words(compiling, target, source, env, executor)
     if not argv or commands.spawned_by(env, compiling, executor):

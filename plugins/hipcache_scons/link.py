@@ -44,7 +44,7 @@ def install(env: Any) -> None:
         builder = env["BUILDERS"].get(name)
         action = getattr(builder, "action", None)
         if isinstance(action, ListAction):
-            action.list = [_in_place_of(one, variable) for one in action.list]
+            action.list = [_in_place_of(command, variable) for command in action.list]
         elif builder is not None:
             builder.action = _in_place_of(action, variable)
 

@@ -39,9 +39,9 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[s
     made it."""
     local = Basedir(engine.basedir or engine.source_dir).local
     absent, present = set[str](), set[str]()
-    for one in sets:
-        absent.update(map(local, paths(one.absent)))
-        present.update(map(local, one.present))
+    for reads in sets:
+        absent.update(map(local, paths(reads.absent)))
+        present.update(map(local, reads.present))
     data = {"absent": sorted(absent), "present": sorted(present), "command": list(command)}
     engine.keep_for_speed(_key(path), pack_json(data))
 

@@ -61,7 +61,9 @@ def _is_below(place: str, directory: str) -> bool:
 def _write() -> None:
     """As SCons ends; without a list an object's place tells its target."""
     with suppress(OSError, ValueError, RuntimeError):
-        listed = {target.get_abspath(): [one.get_abspath() for one in objects] for target, objects in _objects.items()}
+        listed = {
+            target.get_abspath(): [node.get_abspath() for node in objects] for target, objects in _objects.items()
+        }
         if not listed:
             return
         places = [os.path.dirname(path) for some in listed.values() for path in some]
