@@ -16,7 +16,7 @@ from functools import lru_cache
 from hipcache.base import shared
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
-from hipcache.inputs import lexer, pasted, preprocessed, shown
+from hipcache.inputs import lexer, pasted, preprocessed
 from hipcache.inputs.scans import Scan
 from hipcache.native import aside
 
@@ -82,10 +82,10 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         frozenset() if own else _pieces(words),
         places,
         frozenset(name for name in places if any(name in word for word in macros)),
-        shown.names(
+        lexer.names_of_paths(
             words,
             macros,
-            paths=_names(shown.PATHS, words, strings),
+            paths=_names(lexer.PATHS, words, strings),
             undefines=_undefines(found.lines, words, strings),
         ),
         said.unclear or _unclear(found.flags, code, strings),

@@ -1,27 +1,48 @@
 """A text as the lexer sees it (`native/lexer.c`), and the words that it looks for.
 
+Among these are names that may show how a path is spelled, in what comes of the text (PATHS and those behind it): more
+than `pasted.PLACES`, and looked for in every header. Which of them matter is for `place.shows` to say. `__FILE_NAME__`
+is left out: it is without its directory.
+
 A large text is lexed beside the main thread, which hears signals meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hipcache import native
 from hipcache.base import shared
 from hipcache.base.shared import WORD_IN_LINES, WORD_KNOWN, WORD_NAMES
-from hipcache.inputs import pasted, shown
+from hipcache.inputs import pasted
 from hipcache.native import Lexed, aside
 
 ALL, BARE, RAW = shared.LEXER_ALL, shared.LEXER_BARE, shared.LEXER_RAW
+
+# Of a file; of a type without a name, which clang calls by its place (`(lambda at x.hip:3:4)`); annotations hold both.
+PATHS = frozenset(
+    [
+        *(*pasted.PLACES, "__builtin_FILE", "source_location", "__builtin_source_location"),
+        *("__FUNCSIG__", "__builtin_FUNCSIG", "__builtin_dump_struct"),
+        *("__builtin_unique_stable_name", "__builtin_sycl_unique_stable_name"),
+    ]
+)
+ANNOTATE = "annotate"
+# assert() of libc, and whatever libstdc++ checks with: macros that show the path of the file that uses them.
+ASSERT, ASSERT_IN_MACRO, UNDEFINES_NDEBUG, LIBSTDCXX = "assert", "assert in a macro", "#undef NDEBUG", "__glibcxx"
+
+ANNOTATES = frozenset(f"{a}annotate{b}{c}" for a in ("", "__") for b in ("", "_type") for c in ("", "__"))
+ASSERTS = frozenset(["assert", "assert_perror"])
 
 # Behind these a header's name may come.
 _HEADERS = frozenset([*pasted.QUESTIONS, "dependency", "include_alias"])
 # Warnings are switched by them, or by what they are given.
 _SWITCHES = ("diagnostic", "warning", "error", "fatal", "GCC")
 _MACROS = ("push_macro", "pop_macro", "NDEBUG", "diagnostic")
-_IN_LINES = frozenset([*_HEADERS, *pasted.PLACES, *pasted.MORE_PLACES, *shown.ASSERTS, *_MACROS])
+_IN_LINES = frozenset([*_HEADERS, *pasted.PLACES, *pasted.MORE_PLACES, *ASSERTS, *_MACROS])
 _WORDS = frozenset(
     [
-        *(*pasted.PIECES, *pasted.TIMES, *shown.PATHS, *shown.ANNOTATES, *_SWITCHES, "incbin"),
+        *(*pasted.PIECES, *pasted.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"),
         *_IN_LINES,
     ]
 )
@@ -53,3 +74,26 @@ TABLE = b"\n".join(
 def lex(content: bytes, asked: int = 0) -> Lexed:
     """`asked`: of ALL, BARE and RAW."""
     return aside.run(lambda: native.lex(content, TABLE, asked), size=len(content))
+
+
+def names_of_paths(
+    words: Collection[str], macros: Collection[str], *, paths: Collection[str], undefines: bool
+) -> frozenset[str]:
+    """Those of PATHS, and the others above. `words`: of the code; `macros`: those in #define; `paths`: of PATHS;
+    `undefines`: does the text take NDEBUG back?"""
+    found = set(paths)
+    if any(word.startswith(("__glibcxx_", "_GLIBCXX_")) for word in words):
+        found.add(LIBSTDCXX)
+    if not ANNOTATES.isdisjoint(words):
+        found.add(ANNOTATE)
+    if any(map(_asserts, words)):
+        found.add(ASSERT)
+    if any(map(_asserts, macros)):
+        found.add(ASSERT_IN_MACRO)
+    if undefines:
+        found.add(UNDEFINES_NDEBUG)
+    return frozenset(found)
+
+
+def _asserts(word: str) -> bool:
+    return word in ASSERTS or word.startswith("__ASSERT_")

@@ -19,8 +19,8 @@ A macro of the command line whose value names the base directory is such a name,
 bound if one of its files, but for those headers, or another macro may have the macro's name as a word.
 
 Another question is whether it depends on how the paths are spelled (`clang.spelling`). Then nothing is to be seen in
-the output that could be looked for, so no text may have such a name at all (`shown`). Headers of the compiler and of
-libc have the same path in every command; those that define assert() and the like lend it out, though.
+the output that could be looked for, so no text may have such a name at all (`lexer.PATHS`). Headers of the compiler
+and of libc have the same path in every command; those that define assert() and the like lend it out, though.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from itertools import chain
 from pathlib import Path
 
 from hipcache.base.patterns import pattern
-from hipcache.inputs import includes, pasted, preprocessed, shown
+from hipcache.inputs import includes, lexer, pasted, preprocessed
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import SearchPath
@@ -108,11 +108,11 @@ def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tu
         fixed = path.startswith(own)
         if scan.shown and not (fixed and _LENDERS.fullmatch(path)):
             found.append((fixed, scan.shown))
-    asserts = asserts or any(shown.UNDEFINES_NDEBUG in names for _, names in found)
+    asserts = asserts or any(lexer.UNDEFINES_NDEBUG in names for _, names in found)
     return bool(pasted.composed(words, pasted.PLACES)) or any(_shows(*row, asserts=asserts) for row in found)
 
 
 def _shows(fixed: bool, names: frozenset[str], *, asserts: bool) -> bool:
-    if shown.ANNOTATE in names or names & shown.PATHS or (shown.LIBSTDCXX in names and not fixed):
+    if lexer.ANNOTATE in names or names & lexer.PATHS or (lexer.LIBSTDCXX in names and not fixed):
         return True
-    return asserts and (shown.ASSERT_IN_MACRO if fixed else shown.ASSERT) in names
+    return asserts and (lexer.ASSERT_IN_MACRO if fixed else lexer.ASSERT) in names
