@@ -19,14 +19,14 @@ def some_text(dice: Random) -> bytes:
 def test_the_portions_of_a_text_are_the_text_and_end_behind_a_mark(size: int) -> None:
     for seed in range(300):
         text = some_text(Random(seed))
-        parts = list(aside.cut(text, b"\n", size))
+        parts = list(aside.portions(text, b"\n", size))
         assert b"".join(parts) == text
         assert all(part.endswith(b"\n") for part in parts[:-1])
         assert [line for line in aside.lines(text, size) if line] == [line for line in text.split(b"\n") if line]
 
 
 def test_a_portion_is_little_more_than_its_size() -> None:
-    assert max(map(len, aside.cut(b"some words\n" * 100_000, b"\n"))) < aside.PORTION + 100
+    assert max(map(len, aside.portions(b"some words\n" * 100_000, b"\n"))) < aside.PORTION + 100
 
 
 def test_assembly_in_pieces_is_found_over_the_ends_of_portions() -> None:

@@ -109,7 +109,7 @@ def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
 def _words(text: bytes) -> tuple[set[str], set[str]]:
     """(those of code, those of directives)"""
     found: set[str] = set()
-    for part in aside.cut(text, b" "):
+    for part in aside.portions(text, b" "):
         found.update(part.decode().split())
     in_directives = {word[1:] for word in found if word.startswith("#")}
     return {word for word in found if not word.startswith("#")}, in_directives

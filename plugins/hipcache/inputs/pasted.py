@@ -104,7 +104,7 @@ def assembles_in_pieces(text: bytes, portion: int = aside.PORTION) -> bool:
     heads: set[bytes] = set()
     tails: set[bytes] = set()
     before = b""
-    for part in aside.cut(text, b"\n", portion):
+    for part in aside.portions(text, b"\n", portion):
         if _NAMED in part:
             return True
         plain = _ESCAPED.sub(_character, part).lower()

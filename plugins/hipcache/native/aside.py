@@ -1,8 +1,8 @@
 """Long work, by which signals are heard: they reach Python in the main thread alone, and between two steps of Python.
 
 That of native code is done beside the thread that needs it (`run`). Who waits here hears signals at once; and a task
-that is to end (`abandon`) does not wait for work that nobody needs any more. A long text is read in portions (`cut`,
-`lines`), and a thread that is to end does so between two of them."""
+that is to end (`abandon`) does not wait for work that nobody needs any more. A long text is read in `portions`, and a
+thread that is to end does so between two of them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def abandon(threads: Iterable[threading.Thread]) -> None:
                 _waiting[thread].release()
 
 
-def cut(text: bytes, mark: bytes, size: int = PORTION) -> Iterator[bytes]:
+def portions(text: bytes, mark: bytes, size: int = PORTION) -> Iterator[bytes]:
     """The text in parts of `size` or somewhat more, each up to and with a mark."""
     start = 0
     while len(text) - start > size:
@@ -101,5 +101,5 @@ def cut(text: bytes, mark: bytes, size: int = PORTION) -> Iterator[bytes]:
 
 def lines(text: bytes, size: int = PORTION) -> Iterator[bytes]:
     """The lines of a text, without their ends; now and then an empty one more."""
-    for part in cut(text, b"\n", size):
+    for part in portions(text, b"\n", size):
         yield from part.split(b"\n")
