@@ -114,4 +114,4 @@ def test_long_texts_are_searched_in_portions_as_in_one_piece(monkeypatch: pytest
     for size in (1, 2, 3, 7):
         monkeypatch.setattr(outline, "_PORTION", size)
         for text in texts:
-            assert outline._renumbers(text) == bool(outline._RENUMBERS.search(text)), text
+            assert outline.renumbers(text) == bool(outline._RENUMBERS.search(text)), text

@@ -27,7 +27,7 @@ from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.clang.host_object import renamed
 from hipcache.disk import times
-from hipcache.inputs import messages, outline, preprocessed
+from hipcache.inputs import messages, outline, preprocessed, search
 from hipcache.inputs.messages import plain
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
@@ -62,7 +62,10 @@ class Edits:
         front = pass_of(bound).front
         if not bound.is_cached or front.comments_matter:
             return None
-        candidates = filter(None, (self._candidate(front, *other) for other in self._others(bound)))
+        try:
+            candidates = list(filter(None, (self._candidate(front, *other) for other in self._others(bound))))
+        except (OSError, Untraceable):
+            return None  # a file is gone, or another one by now
         # The state before an edit that was taken back comes first.
         for candidate in sorted(candidates, key=lambda candidate: len(candidate[1].files)):
             try:
@@ -88,6 +91,15 @@ class Edits:
             for entry, reads, key in self.spelled.translated(bound):
                 if self._may_be_alike(front, entry):
                     yield entry, reads, key
+
+    def _edited(self, edit: Edit) -> Iterator[bytes]:
+        return (_content(self.files, file) for file in edit.reads.files if file.path in edit.files)
+
+    def _has_loops(self, edit: Edit) -> bool:
+        """Does a path with `..` lead elsewhere without its links? To clang's overlay these are one."""
+        resolved = {self.files.resolve(self.files.basedir.local(file.path)) for file in edit.reads.files}
+        crooked = (path for path in resolved if "/../" in path)
+        return any(search.identity(path) != search.identity(os.path.normpath(path)) for path in crooked)
 
     def _may_be_alike(self, front: FrontEnd, entry: Entry) -> bool:
         """Not where the source has another outline. (Its read set need not be unpacked then.)"""
@@ -117,7 +129,9 @@ class Edits:
         if key not in self._known:
             self._known[key] = outline.edit(self.files, reads)
         edit = self._known[key]
-        if edit is None or edit.reads.files[0].path in edit.marked:
+        if edit is None or edit.reads.files[0].path in edit.marked or (edit.marked and self._has_loops(edit)):
+            return None
+        if not front.separates_digits and any(outline.separates_digits(text) for text in self._edited(edit)):
             return None
         if (edit.lines or macros) and front.numbers_lines:
             return None
@@ -145,7 +159,7 @@ class Edits:
             entry = told
         if _shows(entry, edit.lines):
             return None
-        outputs = self._outputs(entry, front.cuid)
+        outputs = self._outputs(entry, front, edit.reads)
         text = self._renumbered(entry, edit)
         if outputs is None or text is None:
             return None
@@ -199,14 +213,19 @@ class Edits:
         text = messages.renumbered(entry.text, entry.places or (), contents, edit.lines)
         return None if text != entry.text and _WRAPS.search(entry.message_format) else text
 
-    def _outputs(self, entry: Entry, cuid: str) -> tuple[str, ...] | None:
+    def _outputs(self, entry: Entry, front: FrontEnd, reads: ReadSet) -> tuple[str, ...] | None:
         """Those of the entry, with this CUID; None if they are not known."""
+        cuid = front.cuid
         if entry.cuid in ("", cuid):
             return entry.outputs
         content = self.shelf.contents.read(entry.outputs[0]) if len(entry.outputs) == 1 else None
         if content is None or os.fsencode(entry.cuid) in content:
             return None
-        made = renamed(content, clangs_hash(entry.cuid).encode(), clangs_hash(cuid).encode())
+        old, new = clangs_hash(entry.cuid), clangs_hash(cuid)
+        own = [_content(self.files, file) for file in reads.files if not file.system]
+        if any(old in value for value in front.macros) or any(old.encode() in text for text in own):
+            return None  # A name of the user's has it.
+        made = renamed(content, old.encode(), new.encode())
         return (self.shelf.keep(made).hash,) if made is not None else None
 
     def _numbered(self, text: bytes, edit: Edit) -> Iterator[str]:

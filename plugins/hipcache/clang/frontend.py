@@ -37,9 +37,11 @@ _OTHER_FORMATS = pattern(
     r"-f(?:no-)?(?:diagnostics-(?!hotness-threshold|show-(?:category|hotness|note-include-stack|option))"
     r"|caret-diagnostics|show-|safe-buffer)"
 )
-# Languages without raw strings, which the lexer takes for granted.
 _COUNTED = pattern(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
+# Languages without raw strings, which the lexer takes for granted.
 _OLD = pattern(r"--?std=(?:c|gnu)\+\+(?:98|03)")
+# Without numbers like 1'000.
+_WITHOUT_SEPARATORS = pattern(r"--?std=(?:c|gnu)\+\+(?:0x|11)")
 # Names of static functions get a hash of the source's path, or are listed with it in a compressed section; a sanitizer
 # names a part of the path.
 _HASHES_PATHS = (
@@ -89,6 +91,10 @@ class FrontEnd:
             return True
         words = [option.text[0].replace("-Werror=", "-W", 1) for option in self.job.options]
         return any(word.startswith(_ABOUT_COMMENTS) or _OLD.fullmatch(word) for word in words)
+
+    @property
+    def separates_digits(self) -> bool:
+        return not any(_WITHOUT_SEPARATORS.fullmatch(option.text[0]) for option in self.job.options)
 
     @property
     def quotes_lines(self) -> bool:

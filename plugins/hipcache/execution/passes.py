@@ -343,19 +343,19 @@ def preprocess(
         return search.identity(session.files.resolve(path))
 
     files = {identity(path) for path in replaced or ()}
-    return preprocessed.without_witnesses(made, lambda name: identity(name) in files) if files else made
+    return preprocessed.without_witnesses(made, identity, files) if files else made
 
 
 def _overlay(session: Session, front: FrontEnd, replaced: Mapping[str, bytes]) -> str:
     """A file system of clang's in which those paths are files with those contents (VirtualFileSystem.h)."""
     name = f"overlay-{front.key.digest}"
-    roots = [
-        {
-            "type": "file",
-            "name": session.files.resolve(path),
-            "external-contents": str(session.jobs.scratch(f"{name}-{number}", content)),
-        }
-        for number, (path, content) in enumerate(replaced.items())
-    ]
+    roots = []
+    files: dict[object, str] = {}  # one for all names of a file: `#pragma once` goes by files
+    for path, content in replaced.items():
+        absolute_path = session.files.resolve(path)
+        identity = search.identity(absolute_path)
+        if identity not in files:
+            files[identity] = str(session.jobs.scratch(f"{name}-{len(files)}", content))
+        roots.append({"type": "file", "name": absolute_path, "external-contents": files[identity]})
     whole = {"version": 0, "case-sensitive": True, "use-external-names": False, "roots": roots}
     return str(session.jobs.scratch(name, json.dumps(whole).encode()))

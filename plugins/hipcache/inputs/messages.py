@@ -30,6 +30,8 @@ _PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|rema
 _ANY_PLACE = pattern(r":[0-9]+:[0-9]+")
 _NUMBERED = pattern(r"( *[0-9]+)( \|(?: .*)?)")
 _MARKED = pattern(r" +\|(?: .*)?")
+_PLACE_IN_TEXT = pattern(rb":[0-9]+:[0-9]+: *(?:fatal error|error|warning|remark|note):")
+_COMMENT = pattern(r"//|/\*")
 _CARET = pattern(r"[ ~]*\^[ ~^]*")
 _INCLUDED = pattern(r"(In file included from )(.+):([0-9]+):")
 # Lines that quote nothing.
@@ -60,7 +62,10 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
     *lines, rest = _COLOURS.sub("", text).split("\n")
     for line in lines:
         place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
-        in_snippet = name and (numbered or _MARKED.fullmatch(line))
+        marked = _MARKED.fullmatch(line)
+        if marked and _COMMENT.search(line):
+            return None  # A fix-it with the text of a line that need not be shown.
+        in_snippet = name and (numbered or marked)
         if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
             unnumbered.append(line)
             continue
@@ -83,6 +88,9 @@ def _is_snippet(lines: list[str], name: str) -> bool:
         lines = lines[1:]
     if all(line.startswith(_BROKEN) for line in lines):
         return bool(name) or not lines
+    fix_its = [line for line, before in zip(lines[2:], lines[1:], strict=False) if _CARET.fullmatch(before)]
+    if any(map(_COMMENT.search, fix_its)):
+        return False
     return bool(name) and len(lines) <= _MOST_UNNUMBERED and any(map(_CARET.fullmatch, lines[1:]))
 
 
@@ -94,6 +102,8 @@ def places(
     named = lines_of(text)
     by_name = {plain(local(file.path)): file for file in reads}
     if named is None or (named and any(map(_ANY_PLACE.search, by_name))):
+        return None
+    if named and any(_looks_like_places(file, content) for file in by_name.values()):
         return None
     found: list[MessageLine] = []
     lines: dict[str, outline.Lines | None] = {}
@@ -121,6 +131,8 @@ def renumbered(
     what they are."""
     lines = {path: outline.lines(content) for path, content in contents.items()}
     numbers: dict[tuple[str, int], int] = {}
+    if moved and _has_places_in_words(text):
+        return None
     for place in known:
         now, number = lines.get(place.path), place.line
         if not now:
@@ -145,6 +157,23 @@ def renumbered(
     except _Unknown:
         return None
     return None if left else made
+
+
+def _looks_like_places(file: ReadFile, content: Callable[[ReadFile], bytes]) -> bool:
+    """May a message quote a place from the file that is none, or give places that another file has?"""
+    if file.system:
+        return False
+    text = content(file)
+    return bool(_PLACE_IN_TEXT.search(text)) or (not file.bare and outline.renumbers(text))
+
+
+def _has_places_in_words(text: str) -> bool:
+    """Is there a place but for those that lines begin with: of a type without a name, or of pasted tokens?"""
+    for line in _COLOURS.sub("", text).split("\n"):
+        found = _PLACE.fullmatch(line)
+        if _ANY_PLACE.search(found[3], 1 + found[3].index(":", 1)) if found else _ANY_PLACE.search(line):
+            return True
+    return "<scratch space>:" in text
 
 
 def _rewritten(text: str, number: Callable[[str, int], int]) -> str:

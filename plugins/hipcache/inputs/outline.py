@@ -31,7 +31,10 @@ from hipcache.native import aside
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"
-_RENUMBERS = pattern(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
+_RENUMBERS = pattern(
+    rb"(?:#|%" + _GAP + rb":)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")"
+)
+_SEPARATED = pattern(rb"[0-9][\w.\\\s\0]*'")
 # Bytes that take some milliseconds.
 _PORTION = 1 << 20
 # The end of a line without text.
@@ -81,15 +84,22 @@ def _blanked(content: bytes) -> bytes | None:
     """Without comments, where a line without text ends with _EMPTY, and a line break in a comment has a NUL before it;
     None as of `read`."""
     found = lexer.lex(content, lexer.BARE)
-    return None if found.flags or _renumbers(found.bare) else found.bare
+    return None if found.flags or renumbers(found.bare) else found.bare
 
 
-def _renumbers(text: bytes) -> bool:
-    """In portions: a signal is heard between two of them (see `aside`)."""
+def separates_digits(content: bytes) -> bool:
+    """Is there a number like 1'000, which the lexer knows? To C++11 a literal begins there, which has no end."""
+    text = _blanked(content)
+    return text is None or bool(_SEPARATED.search(text))
+
+
+def renumbers(text: bytes) -> bool:
+    """Does it give its lines other numbers, or another file's? (In portions: a signal is heard between two of them, see
+    `aside`.)"""
     for begin in range(0, len(text), _PORTION):
         end = begin + _PORTION
         aside.go_on()
-        last = max(text.rfind(b"#", begin, end), text.rfind(b"%:", begin, end + 1))
+        last = max(text.rfind(b"#", begin, end), text.rfind(b"%", begin, end))
         # A match has one mark, its first: only that of the last one may go beyond the end.
         if _RENUMBERS.search(text, begin, end) or (last >= 0 and _RENUMBERS.match(text, last)):
             return True

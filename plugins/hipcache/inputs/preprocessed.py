@@ -38,9 +38,12 @@ _ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s
 _ASM_PART = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[()]|[^\"'()]+|.")
 _MARKER = pattern(rb'(?m)^# [0-9]+ "((?:[^"\\\n]|\\.)*)".*$')
 _ENTERED = pattern(rb'(?m)^# 1 "((?:[^"\\\n]|\\.)*)" 1\b')
-_ESCAPE = pattern(rb"\\(.)")
+# As raw_ostream::write_escaped (llvm/lib/Support/raw_ostream.cpp) has them.
+_ESCAPE = pattern(rb"\\([0-7]{3}|.)")
+_ESCAPED = {b"t": b"\t", b"n": b"\n"}
 _DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
-_HEADER = pattern(rb"/include/c\+\+/[^/]+/(?:\w+/)*source_location")
+# The libraries' own; a header of the user's is not below these.
+_HEADER = pattern(rb"/usr/(?:local/|lib/llvm-[0-9]+/)?include/c\+\+/[^/]+/(?:\w+/)*source_location\Z")
 #: A token of a value for which a mark can stand, or blanks. Where macros count their arguments or look for parentheses,
 #: a comma or a parenthesis matters unseen; and clang has something to say about the mere definition if there is a lone
 #: quote or a comment, a trigraph, `<=>` (one token since C++20), or a carriage return, which ends an option's value.
@@ -90,7 +93,7 @@ def numbered(text: bytes) -> frozenset[str]:
         return frozenset()
     if b'R"' in text:
         return everywhere  # which may have lines that look like markers
-    if not all(_HEADER.search(_file_at(text, at)) for at in places):
+    if not all(_HEADER.match(_file_at(text, at)) for at in places):
         return everywhere
     return frozenset(_decoded(_file_at(text, at)) for at in marks)
 
@@ -121,18 +124,21 @@ def _is_plain(text: bytes) -> bool:
     return all(map(_PLAIN_PRAGMA.fullmatch, pragmas))
 
 
-def without_witnesses(text: bytes, is_replaced: Callable[[str], bool]) -> bytes | None:
-    """The text without the first lines of replaced files; None if the preprocessor has read such a file by a name that
-    is not replaced."""
+def without_witnesses(text: bytes, replaced: Callable[[str], object], files: Collection[object]) -> bytes | None:
+    """The text without the first lines of the replaced `files`, one of which each name is `replaced` by; None if the
+    preprocessor has read such a file by a name that is not replaced, or one of them not at all."""
     entered = [_decoded(found[1]) for found in _ENTERED.finditer(text)]
-    known = {name: is_replaced(name) for name in set(entered)}
-    if text.count(WITNESS) != sum(known[name] for name in entered):
+    known = {name: replaced(name) for name in set(entered)}
+    if text.count(WITNESS) != sum(known[name] in files for name in entered) or not set(files) <= set(known.values()):
         return None
     return text.replace(WITNESS, b"")
 
 
 def _decoded(name: bytes) -> str:
-    return _ESCAPE.sub(rb"\1", name).decode(errors="surrogateescape")
+    def character(found: re.Match[bytes]) -> bytes:
+        return bytes([int(found[1], 8)]) if len(found[1]) == 3 else _ESCAPED.get(found[1], found[1])
+
+    return _ESCAPE.sub(character, name).decode(errors="surrogateescape")
 
 
 def _positions(text: bytes, word: bytes) -> list[int]:
