@@ -63,7 +63,7 @@ class Question:
                 content = os.fsencode(more[0])
             elif not stat.S_ISDIR(mode):
                 return ""
-            parts += [os.path.relpath(path, top).encode(), b"%o" % mode, content.replace(own, _OWN)]
+            parts += [os.fsencode(os.path.relpath(path, top)), b"%o" % mode, content.replace(own, _OWN)]
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
             if os.fsencode(others) in part or _ASKS_FOR_AGE in part:
