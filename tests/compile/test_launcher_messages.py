@@ -50,6 +50,17 @@ def test_a_terminal_shows_what_clang_would_show(lab: Lab, env: dict[str, str], c
         assert in_terminal([*LAUNCHER, *words], lab.root, lab.environ | env, columns) == plain
 
 
+def test_messages_are_as_wide_as_each_terminal(lab: Lab) -> None:
+    """From clang 20 on, without COLUMNS; standard output is the terminal that is asked."""
+    lab.write("k.hip", WARNS)
+    words = lab.words("-Wall")
+    environ = {name: value for name, value in lab.environ.items() if name != "COLUMNS"}
+    for columns in (60, 60, 35, 200, 60):
+        assert in_terminal([*LAUNCHER, *words], lab.root, environ, columns) == in_terminal(
+            words, lab.root, environ, columns
+        )
+
+
 def test_colours_follow_what_the_driver_looks_at(lab: Lab) -> None:
     """One command in one store: each variable, and the entry of terminfo, counts for its hits, too."""
     lab.write("k.hip", WARNS)

@@ -2,15 +2,18 @@
 
 The driver checks whether its standard error is a terminal; under hipcache it is a file. On a terminal, it depends on
 its version and its build whether it prints colours: on TERM, by a list of names or by the terminfo database, and on
-NO_COLOR. So the driver itself is asked, on a terminal that nobody sees: it prints an error about an option that it does
-not know, with colours or without.
+NO_COLOR. By COLUMNS it breaks messages into lines, and from clang 20 on else by the width of the terminal that its
+standard output is. So the driver itself is asked, on a terminal that nobody sees, what it would hand on to a compiler.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import select
+import struct
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +33,8 @@ from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
 
 _AT_ONCE = 1 << 16
+# Of the terminal that nobody sees.
+_COLUMNS = 61
 _TICK = 0.02  # seconds
 # Seconds for which a process that was left behind, with the terminal open, is listened to.
 _SILENCE = 0.5
@@ -39,6 +44,7 @@ def on_terminal(run: Callable[[int], Traced]) -> Traced:
     """The trace of what `run` runs with the descriptor of a terminal as its standard error. Raises OSError, also if
     there is no such terminal."""
     here, there = os.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 0, _COLUMNS, 0, 0))
     said: list[bytes] = []
     ended = threading.Event()
     # A terminal holds 4 KiB: a process that says more waits for its reader.
@@ -73,17 +79,19 @@ def of_linker(text: str) -> str:
     return _OF_LINKER.sub("\\1\x1b[0;35m\\2\x1b[0m", text)
 
 
-_UNKNOWN = "--no-such-option"
-_ESCAPE = "\x1b"
+_QUESTION = ("-###", "-x", "c++", "-c", "/dev/null")
+# Standard output is that terminal, too: clang asks it for the width (llvm/lib/Support/Unix/Process.inc).
+_BOTH = ("/bin/sh", "-c", 'exec "$0" "$@" >&2')
 
 
 @dataclass(frozen=True)
 class Format:
     """`options`: those that give messages the format that they have without hipcache; `observations`: every path that
-    the driver looked at for that, None if unknown."""
+    the driver looked at for that, None if unknown; `of_terminal`: is the width that of this terminal?"""
 
     options: tuple[str, ...]
     observations: tuple[Observation, ...] | None
+    of_terminal: bool = False
 
     def beside(self, observations: tuple[Observation, ...]) -> tuple[Observation, ...]:
         """Those of a plan with these options; empty if unknown."""
@@ -97,24 +105,27 @@ def ask(
     if columns is None:
         return Format((), ())
     program = find(command.compiler, command.cwd, engine.environ)
-    argv = [command.compiler, "-###", _UNKNOWN]
+    argv = [command.compiler, *_QUESTION]
     question = answers.question("colours", program, argv, command.cwd, engine.environ)
     found = answers.recall(engine, question)
     if found is None:
         found = _asked(program, argv, command.cwd, engine, runner, scratch())
         answers.remember(engine, question, found)
-    colours = ("-fcolor-diagnostics",) if _ESCAPE in found.text else ()
-    return Format((*colours, f"-fmessage-length={columns}"), found.observations or None)
+    colours = ("-fcolor-diagnostics",) if '"-fcolor-diagnostics"' in found.text else ()
+    of_terminal = not columns and f"-fmessage-length={_COLUMNS}" in found.text and os.isatty(1)
+    width = os.get_terminal_size(1).columns if of_terminal else columns
+    return Format((*colours, f"-fmessage-length={width}"), found.observations or None, of_terminal)
 
 
 def _asked(program: str, argv: Sequence[str], cwd: str, engine: Engine, runner: Runner, scratch: Path) -> Answer:
-    env = {**engine.environ, "TMPDIR": str(scratch)}
+    env = {name: value for name, value in engine.environ.items() if name != "COLUMNS"} | {"TMPDIR": str(scratch)}
     started = engine.clock()
+    words = [*_BOTH, program, *argv[1:]]
     try:
-        traced = on_terminal(lambda err: runner.trace(argv, cwd=Path(cwd), env=env, program=program, stderr=err))
+        traced = on_terminal(lambda err: runner.trace(words, cwd=Path(cwd), env=env, stderr=err))
     except OSError as error:
         raise PassThrough("driver", f"it cannot be asked about colours: {error}") from error
     text = traced.ended.stderr.decode(errors="replace")
-    if _UNKNOWN not in text:
-        raise PassThrough("driver", f"it knows {_UNKNOWN}")
+    if '"-cc1"' not in text:
+        raise PassThrough("driver", "it does not tell how it would run a compiler on a terminal")
     return Answer(text, observe.observations(traced.observed, cwd, ignore=str(scratch), started=started))

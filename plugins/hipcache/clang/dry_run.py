@@ -212,12 +212,13 @@ def _renamed(word: str, codes: dict[str, str], output: str) -> str:
 @dataclass(frozen=True)
 class Asked:
     """The plan, the path of the driver, and every path that the driver looked at (empty if unknown). `added`: what
-    counts in a CUID of options that are not in the command."""
+    counts in a CUID of options that are not in the command; `of_terminal`: are messages as wide as this terminal?"""
 
     plan: Plan
     program: str
     observations: driver.Observations
     added: tuple[str, ...] = ()
+    of_terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,8 @@ def ask(
     parsed = plan.parse(text, command.side, partial(flat, asked=wrapper))
     plan.check_side_outputs(parsed, command.path)
     looked = () if wrapper.looked is None else (*found.observations, *wrapper.looked)
-    return Asked(parsed, program, messages_as.beside(looked if found.observations else ()), more)
+    observations = messages_as.beside(looked if found.observations else ())
+    return Asked(parsed, program, observations, more, messages_as.of_terminal)
 
 
 def _why_passed_through(option: str) -> str:

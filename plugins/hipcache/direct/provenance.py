@@ -34,7 +34,8 @@ class Provenance:
     """Of one command: when its compile began (seconds of the epoch), what it wrote, which paths it depended on, what
     of the store it used (action or not, digest), the tools that ran (digest -> files; none if there may have
     been others, such as scripts), digests of contents by the status that their file had; `everywhere`: would it be the
-    same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, if there is a remote."""
+    same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, if there is a remote;
+    `of_terminal`: are messages as wide as this terminal?"""
 
     began: float
     outputs: Outputs
@@ -45,6 +46,7 @@ class Provenance:
     everywhere: bool = False
     anywhere: bool = False
     asked: tuple[str, ...] = ()
+    of_terminal: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def provenance_of(
     everywhere = bool(passes) and _is_everywhere(session, cached)
     keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
     anywhere = bool(keys and passes) and _is_of_any_machine(session, asked)
-    return Provenance(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
+    width = isinstance(asked, Asked) and asked.of_terminal
+    return Provenance(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys, width)
 
 
 def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:

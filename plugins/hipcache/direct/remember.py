@@ -82,6 +82,8 @@ def remember(
         return unknown or system_unknown
     written = [output.path for output in outputs.files]
     terminal = terminal and bool(messages)
+    if terminal and provenance.of_terminal:
+        return "its messages are as wide as this terminal, and the next may have another width"
     shared = engine.remote is not None
     ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal, shared=shared)
     compared = variables.compared(environ, ignored, cwd)

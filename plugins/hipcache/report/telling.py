@@ -28,8 +28,8 @@ _LOG_WAITS, _LOG_MILLISECONDS = 100, 10  # in all a second
 
 
 def columns(environ: Mapping[str, str]) -> int | None:
-    """The width clang would wrap its messages at (0: it would not), or None if they do not go to a terminal. With
-    glibc it asks COLUMNS alone, not the terminal. Whether they have colours: `clang/colours`."""
+    """The width of messages by COLUMNS (0: it says none), or None if they do not go to a terminal. Whether the compiler
+    asks the terminal, too, and whether they have colours: `clang/colours`."""
     if not os.isatty(2):
         return None
     width = environ.get("COLUMNS", "")
