@@ -29,7 +29,7 @@ def host_template(directory: Path) -> bytes:
         f'__attribute__((section(".hip_fatbin"))) const char fat[] = "{PLACEHOLDER.decode()}";\n'
         f'char host[] = "{_MARK.decode()}";\n'
     )
-    subprocess.run([hips_own().compiler, "-c", source, "-o", directory / "template.o"], check=True)
+    subprocess.run([hips_own().root / "bin/clang", "-c", source, "-o", directory / "template.o"], check=True)
     return (directory / "template.o").read_bytes()
 
 

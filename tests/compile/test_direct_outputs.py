@@ -65,7 +65,7 @@ def test_one_executable_for_each_architecture(direct: Direct, more: tuple[str, .
     lab, command = direct.lab, words(direct.lab, *SEPARATE, *more)
     found = served(direct, command)
     assert {name: mode for name, (_, mode) in found.items() if not name.endswith(".d")} == dict.fromkeys(FILES, 0o750)
-    assert len(found) == 2 + len(more)
+    assert len(found) == 2 + (len(more) if int(lab.version) < 20 else 0)
     lab.write("value.hpp", '#include "hip_in_short.hpp"\n#define VALUE 2\n')
     assert not ask(direct, command)
 

@@ -65,6 +65,8 @@ def test_a_source_that_is_wrong_fails_as_with_plain_clang(trial: Trial, text: st
 )
 @pytest.mark.parametrize("text", [HOST, WARNS + SECOND + MANY], ids=["host", "one"])
 def test_an_option_changes_nothing_about_it(trial: Trial, flags: list[str], text: str) -> None:
+    if "--offload-new-driver" in flags and trial.lab.version in ("20", "21"):
+        pytest.skip("its plan passes through")
     if "--cuda-host-only" in flags:
         text = HOST + MANY
     assert trial.same(text, "-Wall", *flags) in (FAILED, PASSED_THROUGH)

@@ -104,6 +104,8 @@ def test_a_library_that_the_compiler_loads_replaced_by_one_of_the_same_size_and_
     before = lab.warm()
     content = library.read_bytes()
     said = lab.run([lab.compiler, "-dumpversion"]).out.strip()  # stands in the object as the producer
+    if int(lab.version) >= 20:
+        pytest.skip("this clang has it from another library")
     replace(library, content.replace(said, said[:-1] + b"9"))
     lab.changed(before)
 

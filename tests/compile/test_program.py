@@ -110,6 +110,8 @@ def test_other_ways_to_link_are_plain_clangs(sources: Lab, more: list[str]) -> N
 @only_19
 def test_other_ends_are_plain_clangs(sources: Lab) -> None:
     for more in (["--offload-new-driver"], ["-Wl,-Map=/dev/null"], ["-static-libgcc"]):
+        if "--offload-new-driver" in more and sources.version in ("20", "21"):
+            continue  # its plan passes through
         for _ in range(2):
             found = both(sources, "k.hip", *more)
         assert found.counted.outcome == HIT, (more, explained(sources.environ))

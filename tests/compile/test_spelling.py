@@ -36,6 +36,8 @@ def test_it_is_shared_under_usual_flags(lab: Lab, flags: tuple[str, ...]) -> Non
 
 @only_15
 def test_another_cuid_is_no_other_pass_for_a_clang_that_writes_it_nowhere(lab: Lab) -> None:
+    if int(lab.version) >= 18:
+        pytest.skip("this clang writes it")
     compile_as(lab, "cmake", cuid=ONE)
     assert compile_as(lab, "scons", cuid=TWO).outcome == HIT
 

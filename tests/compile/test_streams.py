@@ -84,5 +84,6 @@ def test_a_dependency_file_that_is_a_stream_gets_a_rule_for_each_pass_as_from_cl
         words = [*launcher, *lab.words("-MD", "-MF", target)]
         rules = "; timeout 0.5 cat <&3" if target == "fifo.d" else ""
         ended.append(shell(lab, f'{command}"$@"{rules}; true', *words))
-    assert b"".join(ended[0][1:]).count(b"k.hip") == 3
+    passes = 3 if int(lab.version) < 20 else 1  # (Later ones write a rule for the host's pass alone.)
+    assert b"".join(ended[0][1:]).count(b"k.hip") == passes
     assert ended[1:] == [ended[0]] * 2

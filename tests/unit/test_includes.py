@@ -167,7 +167,7 @@ def test_the_words_of_real_headers_make_no_name_that_would_be_refused(library: s
     for header in Path("/usr/include", library).rglob("*.h*"):
         found = scan(header.read_bytes())
         assert not found.assembler_files, header
-        assert not found.places, header
+        assert found.places <= found.macro_places, header
         words |= found.pieces
     assert words, "no headers: the test shows nothing"
     assert not pasted.composed(words, (*pasted.TIMES, *pasted.QUESTIONS, *pasted.PLACES))
