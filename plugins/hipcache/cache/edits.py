@@ -222,7 +222,8 @@ class Edits:
         if content is None or os.fsencode(entry.cuid) in content:
             return None
         old, new = clangs_hash(entry.cuid), clangs_hash(cuid)
-        own = [_content(self.files, file) for file in reads.files if not file.system]
+        local, system = self.files.basedir.local, front.search.system
+        own = [_content(self.files, file) for file in reads.files if not local(file.path).startswith(system)]
         if any(old in value for value in front.macros) or any(old.encode() in text for text in own):
             return None  # A name of the user's has it.
         made = renamed(content, old.encode(), new.encode())
@@ -258,7 +259,7 @@ def places(files: Files, front: FrontEnd, text: str, reads: ReadSet) -> tuple[Me
         return None
     local = files.basedir.local
     try:
-        return messages.places(local(text), reads.files, lambda file: _content(files, file), local)
+        return messages.places(local(text), reads.files, lambda file: _content(files, file), local, front.search.system)
     except (OSError, Untraceable):
         return None  # it changed since the pass read it
 

@@ -95,15 +95,21 @@ def _is_snippet(lines: list[str], name: str) -> bool:
 
 
 def places(
-    text: str, reads: Iterable[ReadFile], content: Callable[[ReadFile], bytes], local: Callable[[str], str] = str
+    text: str,
+    reads: Iterable[ReadFile],
+    content: Callable[[ReadFile], bytes],
+    local: Callable[[str], str] = str,
+    system: tuple[str, ...] = (),
 ) -> tuple[MessageLine, ...] | None:
     """The lines that the messages name, of files that are not compared as they stand; None if the messages are not
-    understood. `local`: a path of a read set as clang spells it. Raises what `content` does."""
+    understood. `local`: a path of a read set as clang spells it; `system`: how paths of the system's headers begin.
+    Raises what `content` does."""
     named = lines_of(text)
     by_name = {plain(local(file.path)): file for file in reads}
     if named is None or (named and any(map(_ANY_PLACE.search, by_name))):
         return None
-    if named and any(_looks_like_places(file, content) for file in by_name.values()):
+    own = (file for file in by_name.values() if not local(file.path).startswith(system))
+    if named and any(_looks_like_places(file, content(file)) for file in own):
         return None
     found: list[MessageLine] = []
     lines: dict[str, outline.Lines | None] = {}
@@ -159,12 +165,9 @@ def renumbered(
     return None if left else made
 
 
-def _looks_like_places(file: ReadFile, content: Callable[[ReadFile], bytes]) -> bool:
+def _looks_like_places(file: ReadFile, content: bytes) -> bool:
     """May a message quote a place from the file that is none, or give places that another file has?"""
-    if file.system:
-        return False
-    text = content(file)
-    return bool(_PLACE_IN_TEXT.search(text)) or (not file.bare and outline.renumbers(text))
+    return bool(_PLACE_IN_TEXT.search(content)) or (not file.bare and outline.renumbers(content))
 
 
 def _has_places_in_words(text: str) -> bool:
