@@ -58,6 +58,18 @@ CASES = {
         {"deep/v.hpp": ONCE + "#define V 1\n", "v.hpp": ONCE + "constexpr int f() { return V; }\n", "deep/inner/x": ""},
         links={"link": "deep/inner"},
     ),
+    "one directory by two names": Case(
+        kernel("x()", '#include "a/v.hpp"\n#include <x.hpp>'),
+        "a/v.hpp",
+        ONCE + "#define V 7\n",
+        {
+            "a/v.hpp": ONCE + "#define V 1\n",
+            "a/x.hpp": "constexpr int x() { return 0; }\n",
+            "b/x.hpp": "constexpr int x() { return V; }\n",
+        },
+        ("-Ia", "-Ib", "-isystem", "la"),
+        {"la": "a"},
+    ),
     "one header by two names": Case(
         kernel("V", '#include "h.hpp"\n#include "link.hpp"'),
         "h.hpp",
@@ -119,6 +131,13 @@ CASES = {
         _PLACE + '[[deprecated("see\\nk.hip:2:1: note: it")]] int old();\nint g() { return old(); }\n',
         "k.hip",
         _ONE_MORE_LINE + _PLACE + '[[deprecated("see\\nk.hip:2:1: note: it")]] int old();\nint g() { return old(); }\n',
+    ),
+    "a text with a place in two parts": Case(
+        _PLACE + '[[deprecated("see\\nk.hip:2" ":1: note: it")]] int old();\nint g() { return old(); }\n',
+        "k.hip",
+        _ONE_MORE_LINE
+        + _PLACE
+        + '[[deprecated("see\\nk.hip:2" ":1: note: it")]] int old();\nint g() { return old(); }\n',
     ),
     "a raw string with a place": Case(
         kernel("1") + 'void f() {\nconst char* s = R"(\nk.hip:3:1: note: x)"; int unused; }\n',

@@ -224,7 +224,7 @@ def test_a_text_that_numbers_its_lines_itself_is_taken_as_it_stands(directive: s
 
 @pytest.mark.parametrize("end", ["", "\n", "\n// a line", "\n\n"])
 def test_a_place_at_the_end_of_a_file_is_another_one_where_something_follows(end: str) -> None:
-    said = "k.cpp:1:7: note: here\nk.cpp:2:1: warning: there [-Wx]\n"
+    said = "k.cpp:1:7: note: here\n    1 | int x;\n      |       ^\nk.cpp:2:1: warning: there [-Wx]\n"
     told = named({"k.cpp": f"int x;{end}"}, said)
     others = {f"int x;{more}" for more in ("", "\n", "\n// a line", "\n\n")} - {f"int x;{end}"}
     assert told

@@ -17,7 +17,7 @@ LINED = f"int n = {mark(LINE)};\n"
         (f'# 1 "a\\"b\\\\c.h" 1 3\n{LINED}', ('a"b\\c.h',)),
         (f'# 1 "k.hip"\nconst char* t = R"(\n# 1 "x.h"\n)";\n{LINED}', (EVERYWHERE,)),
         ('# 1 "x.h" 1\nint f(int n = __builtin_LINE());\n', (EVERYWHERE,)),
-        ('# 1 "/usr/include/c++/12/source_location" 1\nstruct source_location {};\n', ()),
+        ('# 1 "/usr/include/c++/12/source_location" 1 3\nstruct source_location {};\n', ()),
         ('# 1 "k.hip" 1\nauto here = std::source_location::current();\n', (EVERYWHERE,)),
         ("#pragma unroll TIMES\n", (EVERYWHERE,)),
         ('#pragma unroll 4\n#pragma unroll(4)\n#pragma GCC diagnostic ignored "-Wx"\n#pragma omp for nowait\n', ()),

@@ -95,10 +95,20 @@ class Edits:
     def _edited(self, edit: Edit) -> Iterator[bytes]:
         return (_content(self.files, file) for file in edit.reads.files if file.path in edit.files)
 
-    def _has_loops(self, edit: Edit) -> bool:
-        """Does a path with `..` lead elsewhere without its links? To clang's overlay these are one."""
-        resolved = {self.files.resolve(self.files.basedir.local(file.path)) for file in edit.reads.files}
-        crooked = (path for path in resolved if "/../" in path)
+    def _misleads(self, front: FrontEnd, edit: Edit) -> bool:
+        """Would clang's overlay take two files or directories for one, or one for two? It knows them by their paths,
+        and leaves out `..`; the directories above the files that it replaces are its own."""
+        local, resolve = self.files.basedir.local, self.files.resolve
+        directories = {resolve(path) for path in (*front.search.quote, *front.search.angled)}
+        named = {os.path.normpath(path) for path in directories}
+        replaced = [os.path.normpath(resolve(local(path))) for path in edit.marked]
+        above = {place for place in named if any(path.startswith(place + "/") for path in replaced)}
+        identities = [search.identity(place) for place in named]
+        if any(identities.count(search.identity(place)) > 1 for place in above):
+            return True
+        crooked = {
+            path for path in {resolve(local(file.path)) for file in edit.reads.files} | directories if "/.." in path
+        }
         return any(search.identity(path) != search.identity(os.path.normpath(path)) for path in crooked)
 
     def _may_be_alike(self, front: FrontEnd, entry: Entry) -> bool:
@@ -129,7 +139,7 @@ class Edits:
         if key not in self._known:
             self._known[key] = outline.edit(self.files, reads)
         edit = self._known[key]
-        if edit is None or edit.reads.files[0].path in edit.marked or (edit.marked and self._has_loops(edit)):
+        if edit is None or edit.reads.files[0].path in edit.marked or (edit.marked and self._misleads(front, edit)):
             return None
         if not front.separates_digits and any(outline.separates_digits(text) for text in self._edited(edit)):
             return None
@@ -222,9 +232,10 @@ class Edits:
         if content is None or os.fsencode(entry.cuid) in content:
             return None
         old, new = clangs_hash(entry.cuid), clangs_hash(cuid)
-        local, system = self.files.basedir.local, front.search.system
-        own = [_content(self.files, file) for file in reads.files if not local(file.path).startswith(system)]
-        if any(old in value for value in front.macros) or any(old.encode() in text for text in own):
+        local, basedir = self.files.basedir.local, self.files.basedir
+        own = (file for file in reads.files if not front.search.is_own(local(file.path), basedir))
+        texts = [_content(self.files, file) for file in own]
+        if any(old in value for value in front.macros) or any(old.encode() in text for text in texts):
             return None  # A name of the user's has it.
         made = renamed(content, old.encode(), new.encode())
         return (self.shelf.keep(made).hash,) if made is not None else None
@@ -259,7 +270,13 @@ def places(files: Files, front: FrontEnd, text: str, reads: ReadSet) -> tuple[Me
         return None
     local = files.basedir.local
     try:
-        return messages.places(local(text), reads.files, lambda file: _content(files, file), local, front.search.system)
+        return messages.places(
+            local(text),
+            reads.files,
+            lambda file: _content(files, file),
+            local,
+            lambda path: front.search.is_own(path, files.basedir),
+        )
     except (OSError, Untraceable):
         return None  # it changed since the pass read it
 

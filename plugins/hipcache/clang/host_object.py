@@ -16,6 +16,7 @@ Formats: ELF-64 little-endian, relocatable (System V ABI, chapter 4).
 
 from __future__ import annotations
 
+import re
 import struct
 
 from hipcache.base.values import dataclass
@@ -159,12 +160,15 @@ def _find(template: bytes, placeholder: bytes = PLACEHOLDER) -> tuple[list[_Sect
 
 
 def renamed(content: bytes, old: bytes, new: bytes) -> bytes | None:
-    """The object with `new` for `old` in the names of its symbols; None if that is not all that would differ, or the
-    object is not laid out as this module knows it."""
+    """The object with `new` for `old` in the names of its symbols; None if that is not all that would differ, if it
+    stands in a name that clang does not make, or if the object is not laid out as this module knows it."""
     try:
         table = _StringTable(content)
         # The same way must lead to the object that there is.
         if len(old) != len(new) or table.with_names(b"", b"") != content:
+            return None
+        clangs = re.compile(rb"(?:\.[\w.]+\.)?(?:__hip_\w*_|\w+(?:\.static\.|__static__))%b" % re.escape(old))
+        if not all(map(clangs.fullmatch, table.names(old))):
             return None
         made = table.with_names(old, new)
     except (struct.error, IndexError, ValueError):
@@ -196,6 +200,9 @@ class _StringTable:
         (at,) = struct.unpack_from("<I", self._content, place)
         begin = self._offset + at
         return self._content[begin : self._content.index(b"\0", begin)] if at else b""
+
+    def names(self, part: bytes) -> set[bytes]:
+        return {name for name in self._places.values() if part in name}
 
     def with_names(self, old: bytes, new: bytes) -> bytes | None:
         names = {place: name.replace(old, new) if old else name for place, name in self._places.items()}

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 
 from hipcache.base.patterns import pattern
 from hipcache.inputs import outline
@@ -30,7 +31,7 @@ _PLACE = pattern(r"([^ ].*?):([0-9]+)(:[0-9]+: (?:fatal error|error|warning|rema
 _ANY_PLACE = pattern(r":[0-9]+:[0-9]+")
 _NUMBERED = pattern(r"( *[0-9]+)( \|(?: .*)?)")
 _MARKED = pattern(r" +\|(?: .*)?")
-_PLACE_IN_TEXT = pattern(rb":[0-9]+:[0-9]+: *(?:fatal error|error|warning|remark|note):")
+_PLACE_IN_TEXT = pattern(rb":[0-9]+:[0-9]+: *(?:fatal error|error|warning|remark|note):|\\n *[0-9]+ *\|")
 _COMMENT = pattern(r"//|/\*")
 _CARET = pattern(r"[ ~]*\^[ ~^]*")
 _INCLUDED = pattern(r"(In file included from )(.+):([0-9]+):")
@@ -58,13 +59,16 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
     """The lines that messages name, by the names of files as clang spells them, and whether their text is shown. None
     if the messages are not understood."""
     found: dict[tuple[str, int], bool] = {}
-    name, unnumbered = "", list[str]()
+    name, unnumbered, is_bare = "", list[str](), False
     *lines, rest = _COLOURS.sub("", text).split("\n")
     for line in lines:
         place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
         marked = _MARKED.fullmatch(line)
         if marked and _COMMENT.search(line):
             return None  # A fix-it with the text of a line that need not be shown.
+        if (is_bare and (place or included)) or (place and _quotes_elsewhere(place[3])):
+            return None  # It may be the rest of a text with a line break.
+        is_bare = bool(place) and name not in _NO_FILES
         in_snippet = name and (numbered or marked)
         if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
             unnumbered.append(line)
@@ -82,15 +86,21 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
     return None if rest or not _is_snippet(unnumbered, name) else found
 
 
+def _quotes_elsewhere(words: str) -> bool:
+    """May a message have the text of a line that need not be shown? (#warning has that of its own.)"""
+    return bool(_COMMENT.search(words)) and not words.endswith("[-W#warnings]")
+
+
 def _is_snippet(lines: list[str], name: str) -> bool:
     """Is it the text of the place before, or the rest of its message?"""
+    # What stands above a caret is quoted. All else may have the text of a line that need not be shown.
+    for line, below in pairwise([*lines, ""]):
+        if _COMMENT.search(line) and not _CARET.fullmatch(below):
+            return False
     while len(lines) > _MOST_UNNUMBERED and lines[0].startswith(_BROKEN):
         lines = lines[1:]
     if all(line.startswith(_BROKEN) for line in lines):
         return bool(name) or not lines
-    fix_its = [line for line, before in zip(lines[2:], lines[1:], strict=False) if _CARET.fullmatch(before)]
-    if any(map(_COMMENT.search, fix_its)):
-        return False
     return bool(name) and len(lines) <= _MOST_UNNUMBERED and any(map(_CARET.fullmatch, lines[1:]))
 
 
@@ -99,16 +109,16 @@ def places(
     reads: Iterable[ReadFile],
     content: Callable[[ReadFile], bytes],
     local: Callable[[str], str] = str,
-    system: tuple[str, ...] = (),
+    is_system: Callable[[str], bool] = lambda _: False,
 ) -> tuple[MessageLine, ...] | None:
     """The lines that the messages name, of files that are not compared as they stand; None if the messages are not
-    understood. `local`: a path of a read set as clang spells it; `system`: how paths of the system's headers begin.
+    understood. `local`: a path of a read set as clang spells it; `is_system`: has the compiler chosen its directory?
     Raises what `content` does."""
     named = lines_of(text)
     by_name = {plain(local(file.path)): file for file in reads}
     if named is None or (named and any(map(_ANY_PLACE.search, by_name))):
         return None
-    own = (file for file in by_name.values() if not local(file.path).startswith(system))
+    own = (file for file in by_name.values() if not is_system(local(file.path)))
     if named and any(_looks_like_places(file, content(file)) for file in own):
         return None
     found: list[MessageLine] = []
@@ -167,7 +177,7 @@ def renumbered(
 
 def _looks_like_places(file: ReadFile, content: bytes) -> bool:
     """May a message quote a place from the file that is none, or give places that another file has?"""
-    return bool(_PLACE_IN_TEXT.search(content)) or (not file.bare and outline.renumbers(content))
+    return bool(_PLACE_IN_TEXT.search(content)) or (not file.bare and outline.renumbers_lines(content))
 
 
 def _has_places_in_words(text: str) -> bool:

@@ -87,6 +87,11 @@ def _blanked(content: bytes) -> bytes | None:
     return None if found.flags or renumbers(found.bare) else found.bare
 
 
+def renumbers_lines(content: bytes) -> bool:
+    """The same of a text that may have no outline."""
+    return renumbers(content) and renumbers(lexer.lex(content, lexer.BARE).bare)
+
+
 def separates_digits(content: bytes) -> bool:
     """Is there a number like 1'000, which the lexer knows? To C++11 a literal begins there, which has no end."""
     text = _blanked(content)

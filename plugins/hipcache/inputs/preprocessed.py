@@ -93,7 +93,7 @@ def numbered(text: bytes) -> frozenset[str]:
         return frozenset()
     if b'R"' in text:
         return everywhere  # which may have lines that look like markers
-    if not all(_HEADER.match(_file_at(text, at)) for at in places):
+    if not all(_is_in_library(text, at) for at in places):
         return everywhere
     return frozenset(_decoded(_file_at(text, at)) for at in marks)
 
@@ -147,11 +147,22 @@ def _positions(text: bytes, word: bytes) -> list[int]:
 
 def _file_at(text: bytes, at: int) -> bytes:
     """The name of the file that the text is of there."""
+    found = _marker_before(text, at)
+    return found[1] if found else b""
+
+
+def _is_in_library(text: bytes, at: int) -> bool:
+    """Is it <source_location>, and a header of the system (the flag 3), which no #line of the user's makes?"""
+    found = _marker_before(text, at)
+    return found is not None and bool(_HEADER.match(found[1])) and b"3" in found[0].rpartition(b'"')[2].split()
+
+
+def _marker_before(text: bytes, at: int) -> re.Match[bytes] | None:
     while at > 0:
         at = text.rfind(b"\n# ", 0, at) + 1
         if found := _MARKER.match(text, at):
-            return found[1]
-    return b""
+            return found
+    return None
 
 
 def name_of(option: str) -> str:
