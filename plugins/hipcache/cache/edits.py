@@ -109,7 +109,9 @@ class Edits:
         crooked = {
             path for path in {resolve(local(file.path)) for file in edit.reads.files} | directories if "/.." in path
         }
-        return any(search.identity(path) != search.identity(os.path.normpath(path)) for path in crooked)
+        straight = {path: os.path.normpath(path) for path in crooked}
+        there = [pair for pair in straight.items() if any(map(os.path.exists, pair))]
+        return any(search.identity(path) != search.identity(normal) for path, normal in there)
 
     def _may_be_alike(self, front: FrontEnd, entry: Entry) -> bool:
         """Not where the source has another outline. (Its read set need not be unpacked then.)"""

@@ -87,7 +87,8 @@ _BOTH = ("/bin/sh", "-c", 'exec "$0" "$@" >&2')
 @dataclass(frozen=True)
 class Format:
     """`options`: those that give messages the format that they have without hipcache; `observations`: every path that
-    the driver looked at for that, None if unknown; `of_terminal`: is the width that of this terminal?"""
+    the driver looked at for that, None if unknown; `of_terminal`: is the width that of this terminal, or none because
+    standard output is not it?"""
 
     options: tuple[str, ...]
     observations: tuple[Observation, ...] | None
@@ -112,8 +113,8 @@ def ask(
         found = _asked(program, argv, command.cwd, engine, runner, scratch())
         answers.remember(engine, question, found)
     colours = ("-fcolor-diagnostics",) if '"-fcolor-diagnostics"' in found.text else ()
-    of_terminal = not columns and f"-fmessage-length={_COLUMNS}" in found.text and os.isatty(1)
-    width = os.get_terminal_size(1).columns if of_terminal else columns
+    of_terminal = not columns and f"-fmessage-length={_COLUMNS}" in found.text
+    width = os.get_terminal_size(1).columns if of_terminal and os.isatty(1) else columns
     return Format((*colours, f"-fmessage-length={width}"), found.observations or None, of_terminal)
 
 

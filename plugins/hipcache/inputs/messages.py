@@ -60,20 +60,22 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
     if the messages are not understood."""
     found: dict[tuple[str, int], bool] = {}
     name, unnumbered, is_bare = "", list[str](), False
+    # A comment in what quotes no line is of one that need not be shown, but for what #warning says.
+    quotes = "[-W#warnings]" not in text
     *lines, rest = _COLOURS.sub("", text).split("\n")
     for line in lines:
         place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
         marked = _MARKED.fullmatch(line)
-        if marked and _COMMENT.search(line):
-            return None  # A fix-it with the text of a line that need not be shown.
-        if (is_bare and (place or included)) or (place and _quotes_elsewhere(place[3])):
+        if is_bare and (place or included):
             return None  # It may be the rest of a text with a line break.
+        if quotes and _COMMENT.search(place[3] if place else line if marked else ""):
+            return None
         is_bare = bool(place) and name not in _NO_FILES
         in_snippet = name and (numbered or marked)
         if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
             unnumbered.append(line)
             continue
-        if not _is_snippet(unnumbered, name):
+        if not _is_snippet(unnumbered, name) or (quotes and _has_comments(unnumbered)):
             return None
         unnumbered = []
         if place:
@@ -83,20 +85,17 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
             found.setdefault((included[2], int(included[3])), False)
         elif numbered:
             found[name, int(numbered[1])] = True
-    return None if rest or not _is_snippet(unnumbered, name) else found
+    ends = _is_snippet(unnumbered, name) and not (quotes and _has_comments(unnumbered))
+    return found if ends and not rest else None
 
 
-def _quotes_elsewhere(words: str) -> bool:
-    """May a message have the text of a line that need not be shown? (#warning has that of its own.)"""
-    return bool(_COMMENT.search(words)) and not words.endswith("[-W#warnings]")
+def _has_comments(lines: list[str]) -> bool:
+    """Beside what stands above a caret, which is quoted?"""
+    return any(_COMMENT.search(line) and not _CARET.fullmatch(below) for line, below in pairwise([*lines, ""]))
 
 
 def _is_snippet(lines: list[str], name: str) -> bool:
     """Is it the text of the place before, or the rest of its message?"""
-    # What stands above a caret is quoted. All else may have the text of a line that need not be shown.
-    for line, below in pairwise([*lines, ""]):
-        if _COMMENT.search(line) and not _CARET.fullmatch(below):
-            return False
     while len(lines) > _MOST_UNNUMBERED and lines[0].startswith(_BROKEN):
         lines = lines[1:]
     if all(line.startswith(_BROKEN) for line in lines):

@@ -34,7 +34,7 @@ _GAP = rb"[\s\0\\]*"
 _RENUMBERS = pattern(
     rb"(?:#|%" + _GAP + rb":)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")"
 )
-_SEPARATED = pattern(rb"[0-9][\w.\\\s\0]*'")
+_SEPARATED = pattern(rb"[0-9](?:[\w.\\\s\0]|[eEpP][+-])*'")
 # Bytes that take some milliseconds.
 _PORTION = 1 << 20
 # The end of a line without text.

@@ -43,7 +43,7 @@ _ESCAPE = pattern(rb"\\([0-7]{3}|.)")
 _ESCAPED = {b"t": b"\t", b"n": b"\n"}
 _DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
 # The libraries' own; a header of the user's is not below these.
-_HEADER = pattern(rb"/usr/(?:local/|lib/llvm-[0-9]+/)?include/c\+\+/[^/]+/(?:\w+/)*source_location\Z")
+_HEADER = pattern(rb"/usr/(?:[^/]+/)*include/c\+\+/[^/]+/(?:\w+/)*source_location\Z")
 #: A token of a value for which a mark can stand, or blanks. Where macros count their arguments or look for parentheses,
 #: a comma or a parenthesis matters unseen; and clang has something to say about the mere definition if there is a lone
 #: quote or a comment, a trigraph, `<=>` (one token since C++20), or a carriage return, which ends an option's value.

@@ -4,6 +4,7 @@ history."""
 from __future__ import annotations
 
 import os
+import re
 import select
 import stat
 import sys
@@ -32,8 +33,8 @@ def columns(environ: Mapping[str, str]) -> int | None:
     asks the terminal, too, and whether they have colours: `clang/colours`."""
     if not os.isatty(2):
         return None
-    width = environ.get("COLUMNS", "")
-    return int(width) if width.isdecimal() else 0
+    found = re.match(r"[ \t-\r]*\+?([0-9]+)", environ.get("COLUMNS", ""))  # as atoi
+    return int(found[1]) if found else 0
 
 
 def say(text: str | bytes) -> None:
