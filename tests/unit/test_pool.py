@@ -65,7 +65,7 @@ LINES = b"a line\n" * (aside.PORTION // 3)
     [
         lambda: list(aside.lines(LINES)),
         lambda: includes.scan(b"int a;"),
-        lambda: outline._renumbers(LINES),
+        lambda: outline.renumbers(LINES),
     ],
     ids=["portions", "scan", "renumbers"],
 )

@@ -22,7 +22,7 @@ s.h:7:1: note: in a header of the system
 
 
 def moved(text: str, **contents: bytes) -> str | None:
-    known = places(text, READS, lambda file: FILES[file.path])
+    known = places(text, READS, lambda file: FILES.get(file.path, b""))
     files = {name.replace("_", "."): content for name, content in contents.items()}
     return None if known is None else renumbered(text, known, files, files)
 
