@@ -70,12 +70,12 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
             return None  # It may be the rest of a text with a line break.
         if quotes and _COMMENT.search(place[3] if place else line if marked else ""):
             return None
-        is_bare = bool(place) and name not in _NO_FILES
+        is_bare = place is not None and place[1] not in _NO_FILES
         in_snippet = name and (numbered or marked)
         if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
             unnumbered.append(line)
             continue
-        if not _is_snippet(unnumbered, name) or (quotes and _has_comments(unnumbered)):
+        if not _is_snippet(unnumbered, name, quotes=quotes):
             return None
         unnumbered = []
         if place:
@@ -85,8 +85,7 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
             found.setdefault((included[2], int(included[3])), False)
         elif numbered:
             found[name, int(numbered[1])] = True
-    ends = _is_snippet(unnumbered, name) and not (quotes and _has_comments(unnumbered))
-    return found if ends and not rest else None
+    return None if rest or not _is_snippet(unnumbered, name, quotes=quotes) else found
 
 
 def _has_comments(lines: list[str]) -> bool:
@@ -94,8 +93,10 @@ def _has_comments(lines: list[str]) -> bool:
     return any(_COMMENT.search(line) and not _CARET.fullmatch(below) for line, below in pairwise([*lines, ""]))
 
 
-def _is_snippet(lines: list[str], name: str) -> bool:
-    """Is it the text of the place before, or the rest of its message?"""
+def _is_snippet(lines: list[str], name: str, *, quotes: bool) -> bool:
+    """Is it the text of the place before, or the rest of its message? `quotes`: may a comment be of another line?"""
+    if quotes and _has_comments(lines):
+        return False
     while len(lines) > _MOST_UNNUMBERED and lines[0].startswith(_BROKEN):
         lines = lines[1:]
     if all(line.startswith(_BROKEN) for line in lines):
@@ -189,8 +190,8 @@ def _has_places_in_words(text: str) -> bool:
 
 
 def _rewritten(text: str, number: Callable[[str, int], int]) -> str:
-    """The messages, which are understood, with each number of a line as the function gives it, which is told the file's
-    name. Raises _Unknown."""
+    """The messages, which are understood and have no place in their words, with each number of a line as the function
+    gives it, which is told the file's name. Raises _Unknown."""
     if "\x1b" in text:
         raise _Unknown
     made, name = [], ""
@@ -198,7 +199,7 @@ def _rewritten(text: str, number: Callable[[str, int], int]) -> str:
     lines = text.split("\n")
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         place, included, numbered = _PLACE.fullmatch(line), _INCLUDED.fullmatch(line), _NUMBERED.fullmatch(line)
-        if place and not _ANY_PLACE.search(place[3], 1 + place[3].index(":", 1)):
+        if place:
             name, quoted_before = place[1], None
             made.append(f"{name}:{_moved(number, name, place[2])}{place[3]}")
         elif included:
@@ -212,8 +213,6 @@ def _rewritten(text: str, number: Callable[[str, int], int]) -> str:
                 raise _Unknown  # A line between these would be quoted, too.
             quoted_before = old, int(new)
             made.append(new.rjust(len(numbered[1])) + numbered[2])
-        elif place or _ANY_PLACE.search(line):
-            raise _Unknown
         else:
             made.append(line)
     return "\n".join(made)
