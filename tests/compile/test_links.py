@@ -282,17 +282,24 @@ def test_with_recache_each_device_link_runs_again(program: Program) -> None:
 
 @pytest.mark.files
 def test_links_are_held_to_the_size_of_the_store(program: Program) -> None:
-    """With room for those of three links or so and what is told of them, the last one of which is served."""
-    program.lab.environ["HIPCACHE_MAX_SIZE"] = "64K"
-    for number in range(5):
+    """With room for twice what the first one takes: the last one is served, and others went."""
+
+    def taken() -> int:
+        files = [path for what in ("actions", "blobs", "history") for path in entries(program, what)]
+        return sum(-(-path.stat().st_size // 4096) * 4096 for path in files)
+
+    program.two(gfx90a="10")
+    program.link()
+    limit = 2 * taken()
+    program.lab.environ["HIPCACHE_MAX_SIZE"] = f"{limit // 1024}K"
+    for number in range(8):
         program.two(gfx90a=str(10 + number))
         program.link()
-        files = [path for what in ("actions", "blobs", "history") for path in entries(program, what)]
-        assert sum(-(-path.stat().st_size // 4096) * 4096 for path in files) <= 64 * 1024
+        assert taken() <= limit
     assert program.link()[1].outcome == HIT
     missed = []
-    for number in range(5):
+    for number in range(8):
         program.two(gfx90a=str(10 + number))
         missed.append(program.link()[1].missed)
     assert not missed[0]
-    assert {"gfx90a", "link"} in missed
+    assert any("link" in units for units in missed)
