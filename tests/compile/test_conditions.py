@@ -160,8 +160,9 @@ def test_root_in_the_store_of_another_user_is_noted_by_the_doctor(lab: Lab) -> N
 
 
 def test_a_store_that_cannot_be_created_is_told_by_compiles_and_by_the_doctor(lab: Lab) -> None:
-    """Rights do not show it: nobody makes a directory in /proc, nor one with such a long name."""
-    for place, why in (("/proc/hipcache", b"No such file"), (str(lab.root / ("a" * 300)), b"File name too long")):
+    """Root's rights do not show it: nobody makes a directory in /proc, nor one with such a long name."""
+    in_proc = b"No such file" if os.access("/proc", os.W_OK) else b"may not be written"
+    for place, why in (("/proc/hipcache", in_proc), (str(lab.root / ("a" * 300)), b"File name too long")):
         env = {"HIPCACHE_DIR": place}
         for said in (1, 0):
             ended = lab.hipcache(*lab.words(), env=env)

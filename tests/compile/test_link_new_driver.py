@@ -121,8 +121,9 @@ def test_what_of_a_library_is_linked_is_as_the_wrapper_has_it(program: Program) 
         assert lab.run([*words, "-c", f"{name}.hip", "-o", f"{name}.o"]).status == 0
     pack(lab, "four.o", "two.o", "three.o")
     program.warm("one.o", "main.o", "libtwo.a")
-    if lab.version in ("19", "22"):  # the others link a member of a library that stands twice, twice
-        program.warm("one.o", "main.o", "libtwo.a", "libtwo.a")
+    twice = ("one.o", "main.o", "libtwo.a", "libtwo.a")
+    if lab.run(program.words(*twice)).status == 0:  # some link a member of a library that stands twice, twice
+        program.warm(*twice)
     if lab.version == "19":  # 22 links all members of a whole library twice
         program.warm("one.o", "main.o", "-Wl,--whole-archive", "libtwo.a", "-Wl,--no-whole-archive")
 
