@@ -211,6 +211,12 @@ def skip_without_coverage(said: bytes) -> None:
         pytest.skip("this clang links no coverage of a device")
 
 
+def skip_if_bitcode_is_covered(lab: Lab, options: str) -> None:
+    """Skips the test of coverage where devices are covered, too, from clang 20 on: their bitcode passes through."""
+    if int(lab.version) > 19 and "-fgpu-rdc" in options and "coverage" in options:
+        pytest.skip("this clang covers devices")
+
+
 def unobserved(lab: Lab) -> Lab:
     """The lab with a script for a compiler, which is not observed: its processes may outlive it."""
     lab.compiler = str(watched_compiler(lab.root.parent / "compiler", lab.version, ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
@@ -151,7 +152,8 @@ def test_bad_input_is_told_in_hipccs_own_words(lab: Lab, flags: tuple[str, ...],
         pytest.skip("these do")
     failed = lab.same(["hipcc", *archs, *flags, CUID, "-c", "h.cpp", "-o", "out.o"])
     assert failed.status != 0
-    assert failed.messages.count(said) == 1
+    # Some hipcc say the command, too.
+    assert len(re.findall(rf"error: .*{said}", failed.messages)) == 1
 
 
 def test_no_hipcc_at_all_is_said(lab: Lab) -> None:

@@ -56,9 +56,9 @@ def test_a_file_that_is_cut_is_not_read_as_one_with_less(lab: Lab, made: Path) -
     for length in set(range(8, len(alone), 37)) - ends:
         assert read(lab.root / "cut.bin", alone[:length]) is None
     library = images.archive(whole.images)
-    for length in range(9, len(library) - 1, 37):
-        found = read(lab.root / "cut.a", library[:length])
-        assert found is None
+    one = len(images.archive(whole.images[:1]))  # without the byte that makes it even, it is whole, too
+    for length in set(range(9, len(library) - 1, 37)) - {one - 1, one}:
+        assert read(lab.root / "cut.a", library[:length]) is None
 
 
 @pytest.mark.parametrize("place", [4, 8, 16, 24])

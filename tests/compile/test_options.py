@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, BARE, CUID, FULL, HIT, LAUNCHER, LLVM, Lab, kernel, settle
+from hip import ARCHS, BARE, CUID, FULL, HIT, LAUNCHER, LLVM, Lab, kernel, settle, skip_if_bitcode_is_covered
 
 PAGE = Path(__file__).parents[2] / "docs/design/options.md"
 CACHED, LEFT, _ = re.split("## (?:Passed through|Who feels it)", PAGE.read_text())
@@ -68,6 +68,7 @@ def _skip(lab: Lab, number: int, option: str) -> None:
 @pytest.mark.parametrize(("number", "option"), list(enumerate(option for option, _ in rows(CACHED))))
 def test_an_option_of_the_first_table_is_cached(options: Lab, number: int, option: str) -> None:
     _skip(options, number, option)
+    skip_if_bitcode_is_covered(options, option)
     settle()
     plain = left_behind(options, (), option)
     if plain[0] and options.version not in ("15", "19"):
