@@ -1,7 +1,7 @@
 """The toolchain in SCons' signatures: what the driver would run, by content, not by name.
 
 The driver's own plan (`-###`) is asked once for each set of flags, and remembered from one run of SCons to the next as
-the engine remembers plans (`hipcache.clang.answers`): it names the programs and the device libraries, and the
+the engine remembers plans (`hipcache.clang.tool_answers`): it names the programs and the device libraries, and the
 directories in which headers are looked for. Whatever decides about them (ROCM_PATH, a config file, another GCC) shows
 there.
 """

@@ -10,7 +10,7 @@ import re
 
 import pytest
 from hip import HIT, Lab, kernel, only_19, unobserved, with_15
-from hipcache.inputs import pasted
+from hipcache.inputs import token_pasting
 
 pytestmark = pytest.mark.archs(1)
 
@@ -110,7 +110,7 @@ inline bool is_inline(const char* name) { return name[0] == "std::__"[5]; }
 def test_words_of_comments_and_strings_that_would_make_a_name_are_no_hindrance(lab: Lab) -> None:
     lab.write("framework.hpp", WORDS_OF_A_TEST_FRAMEWORK)
     lab.write("k.hip", kernel("1", '#include "framework.hpp"'))
-    assert pasted.composed(pasted.pieces(WORDS_OF_A_TEST_FRAMEWORK.encode()), pasted.QUESTIONS)
+    assert token_pasting.composed(token_pasting.pieces(WORDS_OF_A_TEST_FRAMEWORK.encode()), token_pasting.QUESTIONS)
     lab.warm()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import COMPILERS, FULL, LLVM
-from hipcache.inputs import includes, pasted
+from hipcache.inputs import includes, token_pasting
 from hipcache.inputs.includes import scan, scan_macro
 from hipcache.inputs.scans import Scan
 
@@ -170,7 +170,7 @@ def test_the_words_of_real_headers_make_no_name_that_would_be_refused(library: s
         assert found.places <= found.macro_places, header
         words |= found.pieces
     assert words, "no headers: the test shows nothing"
-    assert not pasted.composed(words, (*pasted.TIMES, *pasted.QUESTIONS, *pasted.PLACES))
+    assert not token_pasting.composed(words, (*token_pasting.TIMES, *token_pasting.QUESTIONS, *token_pasting.PLACES))
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,17 @@ def test_the_words_of_real_headers_make_no_name_that_would_be_refused(library: s
     ],
 )
 def test_words_that_make_a_name_are_told(words: set[str], name: str) -> None:
-    assert pasted.composed(words, (*pasted.TIMES, *pasted.QUESTIONS)) == name
+    assert token_pasting.composed(words, (*token_pasting.TIMES, *token_pasting.QUESTIONS)) == name
 
 
 def test_single_letters_are_no_pieces() -> None:
-    assert pasted.pieces(b"template <class T, class D> __ __DA _ TE__ __DATE__ TE") == {"__", "__DA", "_", "TE__", "TE"}
+    assert token_pasting.pieces(b"template <class T, class D> __ __DA _ TE__ __DATE__ TE") == {
+        "__",
+        "__DA",
+        "_",
+        "TE__",
+        "TE",
+    }
 
 
 @pytest.mark.parametrize(
@@ -225,7 +231,7 @@ def test_only_words_that_a_macro_can_put_together_are_pieces_of_code(text: str, 
 
 def test_the_pieces_of_code_are_pieces() -> None:
     headers = [*Path("/usr/include/rocprim").rglob("*.hpp"), *Path("/usr/include/hip").rglob("*.h")]
-    found = [(pasted.pieces(header.read_bytes()), scan(header.read_bytes()).pieces) for header in headers]
+    found = [(token_pasting.pieces(header.read_bytes()), scan(header.read_bytes()).pieces) for header in headers]
     assert sum(code < words for words, code in found) > len(headers) / 2, "no comments: the test shows nothing"
     assert all(code <= words for words, code in found)
 
@@ -272,5 +278,5 @@ def test_each_word_that_clang_takes_for_code_is_a_piece_of_code(tmp_path: Path) 
         for text, words in zip(some, words_of_clang(tmp_path, some), strict=True):
             found = scan(text.encode()).pieces
             assert words & {"has", "__", "_", "include"} <= found, repr(text)
-            fewer += found < pasted.pieces(text.encode())
+            fewer += found < token_pasting.pieces(text.encode())
     assert fewer > count / 20, "nothing was left out: the test shows nothing"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from hipcache.inputs import includes, outline
-from hipcache.native import aside
+from hipcache.native import interruptible
 from hipcache.processes.pool import Pool
 
 PATIENCE = 60  # seconds; some milliseconds are enough
@@ -41,11 +41,11 @@ def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
 
     def task() -> None:
         try:
-            aside.run(work, size=aside.LARGE)
+            interruptible.run(work, size=interruptible.LARGE)
         finally:
-            with pytest.raises(aside.Abandoned):
-                aside.run(work, size=aside.LARGE)
-            cleaned.append(aside.run(lambda: 1, size=1))
+            with pytest.raises(interruptible.Abandoned):
+                interruptible.run(work, size=interruptible.LARGE)
+            cleaned.append(interruptible.run(lambda: 1, size=1))
 
     def fails() -> None:
         assert begun.wait(PATIENCE)
@@ -57,13 +57,13 @@ def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
     go.set()
 
 
-LINES = b"a line\n" * (aside.PORTION // 3)
+LINES = b"a line\n" * (interruptible.PORTION // 3)
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: list(aside.lines(LINES)),
+        lambda: list(interruptible.lines(LINES)),
         lambda: includes.scan(b"int a;"),
         lambda: outline.renumbers(LINES),
     ],
@@ -77,13 +77,13 @@ def test_a_task_that_is_to_end_reads_no_text_to_its_end(read: Callable[[], objec
         try:
             read()
             ends.append("at the end of the text")
-        except aside.Abandoned:
+        except interruptible.Abandoned:
             ends.append("before")
 
     threads = [threading.Thread(target=task) for _ in range(2)]
     for thread in threads:
         thread.start()
-    aside.abandon(threads[:1])
+    interruptible.abandon(threads[:1])
     go.set()
     for thread in threads:
         thread.join(PATIENCE)
@@ -115,7 +115,7 @@ def test_a_signal_that_another_thread_is_given_is_heard_while_the_main_thread_wa
                     pool.submit(0, work)
                     pool.next_done()
             else:
-                aside.run(work, size=aside.LARGE)
+                interruptible.run(work, size=interruptible.LARGE)
     finally:
         signal.signal(signal.SIGUSR1, before)
         go.set()
@@ -123,6 +123,6 @@ def test_a_signal_that_another_thread_is_given_is_heard_while_the_main_thread_wa
 
 
 def test_work_aside_gives_its_result_or_its_failure() -> None:
-    assert together({0: lambda: aside.run(lambda: 7, size=aside.LARGE)}) == {0: 7}
+    assert together({0: lambda: interruptible.run(lambda: 7, size=interruptible.LARGE)}) == {0: 7}
     with pytest.raises(ZeroDivisionError):
-        aside.run(lambda: 1 // 0, size=aside.LARGE)
+        interruptible.run(lambda: 1 // 0, size=interruptible.LARGE)

@@ -1,12 +1,12 @@
-"""Long texts in portions (`aside`)."""
+"""Long texts in portions (`interruptible`)."""
 
 from __future__ import annotations
 
 from random import Random
 
 import pytest
-from hipcache.inputs import pasted
-from hipcache.native import aside
+from hipcache.inputs import token_pasting
+from hipcache.native import interruptible
 
 WORDS = [b'"', b"\n", b" ", b".inc", b".in", b"bin", b"lude", b"c", b"asm", b"(", b",", b"\\x2e", b'"\n  "', b"l"]
 
@@ -19,22 +19,24 @@ def some_text(dice: Random) -> bytes:
 def test_the_portions_of_a_text_are_the_text_and_end_behind_a_mark(size: int) -> None:
     for seed in range(300):
         text = some_text(Random(seed))
-        parts = list(aside.portions(text, b"\n", size))
+        parts = list(interruptible.portions(text, b"\n", size))
         assert b"".join(parts) == text
         assert all(part.endswith(b"\n") for part in parts[:-1])
-        assert [line for line in aside.lines(text, size) if line] == [line for line in text.split(b"\n") if line]
+        assert [line for line in interruptible.lines(text, size) if line] == [
+            line for line in text.split(b"\n") if line
+        ]
 
 
 def test_a_portion_is_little_more_than_its_size() -> None:
-    assert max(map(len, aside.portions(b"some words\n" * 100_000, b"\n"))) < aside.PORTION + 100
+    assert max(map(len, interruptible.portions(b"some words\n" * 100_000, b"\n"))) < interruptible.PORTION + 100
 
 
 def test_assembly_in_pieces_is_found_over_the_ends_of_portions() -> None:
     found = set()
     for seed in range(3000):
         text = some_text(Random(seed))
-        whole = pasted.assembles_in_pieces(text)
-        assert pasted.assembles_in_pieces(text, 1) == pasted.assembles_in_pieces(text, 5) == whole, text
+        whole = token_pasting.assembles_in_pieces(text)
+        assert token_pasting.assembles_in_pieces(text, 1) == token_pasting.assembles_in_pieces(text, 5) == whole, text
         found.add(whole)
     assert found == {True, False}
-    assert pasted.assembles_in_pieces(b'asm(".in"\n"c"\n\n  "bin");', 1)
+    assert token_pasting.assembles_in_pieces(b'asm(".in"\n"c"\n\n  "bin");', 1)

@@ -23,9 +23,9 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
-from hipcache.clang import answers
-from hipcache.clang.answers import Answer
+from hipcache.clang import tool_answers
 from hipcache.clang.command import Command
+from hipcache.clang.tool_answers import Answer
 from hipcache.clang.tools import find
 from hipcache.engine import Engine
 from hipcache.processes import observe
@@ -107,11 +107,11 @@ def ask(
         return Format((), ())
     program = find(command.compiler, command.cwd, engine.environ)
     argv = [command.compiler, *_QUESTION]
-    question = answers.question("colours", program, argv, command.cwd, engine.environ)
-    found = answers.recall(engine, question)
+    question = tool_answers.question("colours", program, argv, command.cwd, engine.environ)
+    found = tool_answers.recall(engine, question)
     if found is None:
         found = _asked(program, argv, command.cwd, engine, runner, scratch())
-        answers.remember(engine, question, found)
+        tool_answers.remember(engine, question, found)
     colours = ("-fcolor-diagnostics",) if '"-fcolor-diagnostics"' in found.text else ()
     of_terminal = not columns and f"-fmessage-length={_COLUMNS}" in found.text
     width = os.get_terminal_size(1).columns if of_terminal and os.isatty(1) else columns

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, in_words
 from hipcache.base.patterns import pattern
-from hipcache.clang import answers, cuid, tools
-from hipcache.clang.answers import Answer
+from hipcache.clang import cuid, tool_answers, tools
 from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.clang.command import Command, messages_file, tokenize
 from hipcache.clang.driver_options import ARCHS, chooses_cuid, refuse_options
 from hipcache.clang.jobs import split
+from hipcache.clang.tool_answers import Answer
 from hipcache.disk.paths import is_stream, names_stream
 from hipcache.engine import Engine
 from hipcache.processes import observe
@@ -185,8 +185,8 @@ def answer(
     """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
     was remembered, if that still holds. Raises PassThrough, JobFailed."""
     program = tools.find(argv[0], cwd, engine.environ)
-    question = answers.question("plan", program, argv, cwd, engine.environ)
-    found = answers.recall(engine, question)
+    question = tool_answers.question("plan", program, argv, cwd, engine.environ)
+    found = tool_answers.recall(engine, question)
     if found is None:
         check_edits(engine.environ)
         asking = list(filter(_NATIVE.search, arguments))
@@ -196,7 +196,7 @@ def answer(
             found = Answer(found.text, ())
         elif asking:
             found = _beside(found, processor if all(map(_OF_PROCESSOR.fullmatch, asking)) else None)
-        answers.remember(engine, question, found)
+        tool_answers.remember(engine, question, found)
     return program, found
 
 

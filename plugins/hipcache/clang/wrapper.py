@@ -35,7 +35,7 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
-from hipcache.clang import answers, tools
+from hipcache.clang import tool_answers, tools
 from hipcache.clang.command import (
     COMPILES,
     Command,
@@ -68,7 +68,7 @@ _CLOCKS_OF_SHELLS = pattern(
     rb"\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS)\b|\(\([^\n]*\b(?:EPOCHSECONDS|SECONDS)\b|%\([^)\n]*\)T"
 )
 # Variables that no key has, but for TMPDIR, by which the two runs would differ. `cd -` reads OLDPWD.
-_VOLATILE = "|".join(sorted(answers.VOLATILE - {"_", "TMPDIR"})).encode()
+_VOLATILE = "|".join(sorted(tool_answers.VOLATILE - {"_", "TMPDIR"})).encode()
 _VOLATILE_OF_SHELLS = pattern(rb"\$\{?[#!]?(?:" + _VOLATILE + rb")\b|\bcd[ \t]+-(?![\w-])")
 _COMMENT = pattern(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _OTHERS = pattern(rb"#![^\n]*\b(?:python|perl|ruby|lua|tclsh|node)")
@@ -123,8 +123,8 @@ def _behind(
     engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
 ) -> tuple[Unwrapped, tuple[str, ...], Engine]:
     """The command that `program` runs for `argv`, and the engine with the environment of that command."""
-    question = answers.question("wrapper, run twice", program, argv, cwd, engine.environ)
-    answer = answers.recall(engine, question)
+    question = tool_answers.question("wrapper, run twice", program, argv, cwd, engine.environ)
+    answer = tool_answers.recall(engine, question)
     if answer is None:
         started = list[str]()
         reached = _ask(engine, program, argv, cwd, runner, started)
@@ -137,8 +137,8 @@ def _behind(
         twice = is_script(program) and not tools.is_hipcc(program)
         if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner, [])):
             raise PassThrough("wrapper", "it makes another command each time")
-        answer = answers.Answer(text, reached.observations)
-        answers.remember(engine, question, answer)
+        answer = tool_answers.Answer(text, reached.observations)
+        tool_answers.remember(engine, question, answer)
     found = json.loads(answer.text)
     changed = {**engine.environ, **found["environ"]}
     environ = {name: value for name, value in changed.items() if value is not None}
@@ -223,5 +223,5 @@ def _compiler(reached: Reached) -> tuple[str, ...]:
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
-    names = sorted({*before, *after} - answers.VOLATILE - _NO_MATTER)
+    names = sorted({*before, *after} - tool_answers.VOLATILE - _NO_MATTER)
     return {name: after.get(name) for name in names if before.get(name) != after.get(name)}

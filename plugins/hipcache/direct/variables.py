@@ -29,7 +29,7 @@ from functools import partial
 from hipcache import native
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.memos import Memos
-from hipcache.native import aside
+from hipcache.native import interruptible
 
 _BEGINNING = 8
 _FAMILIES = (
@@ -49,7 +49,7 @@ def ignored(
 ) -> tuple[str, ...]:
     """The names of all variables that a direct hit need not compare (PWD: see `compared`). `tools`: as below, empty if
     not all are known; `terminal`: did messages go to one? `shared`: will other machines use the record?"""
-    from hipcache.clang.answers import VOLATILE  # the storage helper has no planning
+    from hipcache.clang.tool_answers import VOLATILE  # the storage helper has no planning
 
     foreign = {"PWD"} if tools else set()
     if tools and (shared or _have_been_met(tools, memos)):
@@ -120,7 +120,7 @@ def _search(beginnings: list[bytes], tools: Mapping[str, tuple[str, ...]]) -> se
     found: set[bytes] = set()
     for path in sorted({path for files in tools.values() for path in files}):
         try:
-            found |= aside.run(partial(native.search, path, beginnings), size=aside.LARGE)
+            found |= interruptible.run(partial(native.search, path, beginnings), size=interruptible.LARGE)
         except OSError:
             return None
     return found

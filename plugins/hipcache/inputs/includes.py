@@ -16,9 +16,9 @@ from functools import lru_cache
 from hipcache.base import shared
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
-from hipcache.inputs import lexer, pasted, preprocessed
+from hipcache.inputs import lexer, preprocessed, token_pasting
 from hipcache.inputs.scans import Scan
-from hipcache.native import aside
+from hipcache.native import interruptible
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
@@ -68,13 +68,13 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
     words = code | in_directives
     macros = {word.group().decode() for line in said.macros for word in _DEFINED_WORD.finditer(line)}
     strings = found.strings
-    places = frozenset() if own else _names((*pasted.PLACES, *pasted.MORE_PLACES), words, strings)
+    places = frozenset() if own else _names((*token_pasting.PLACES, *token_pasting.MORE_PLACES), words, strings)
     return Scan(
         frozenset(map(os.fsdecode, said.quoted)),
         frozenset(map(os.fsdecode, said.angled)),
         said.includes_computed,
         said.asks_computed,
-        frozenset(name.strip("_") for name in _names(pasted.TIMES, words, strings)),
+        frozenset(name.strip("_") for name in _names(token_pasting.TIMES, words, strings)),
         _assembles(content, words, strings),
         said.embeds,
         frozenset(map(os.fsdecode, said.next)),
@@ -101,7 +101,7 @@ def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
     return any(
         b"dependency" in line.partition(name)[2]
         for text in texts
-        for line in aside.lines(text)
+        for line in interruptible.lines(text)
         for name in (b"GCC", b"clang")
     )
 
@@ -109,7 +109,7 @@ def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
 def _words(text: bytes) -> tuple[set[str], set[str]]:
     """(those of code, those of directives)"""
     found: set[str] = set()
-    for part in aside.portions(text, b" "):
+    for part in interruptible.portions(text, b" "):
         found.update(part.decode().split())
     in_directives = {word[1:] for word in found if word.startswith("#")}
     return {word for word in found if not word.startswith("#")}, in_directives
@@ -117,13 +117,13 @@ def _words(text: bytes) -> tuple[set[str], set[str]]:
 
 def _names(names: Iterable[str], words: set[str], strings: bytes) -> frozenset[str]:
     """Those of the names that are in the words, or (of a _Pragma) in the strings."""
-    aside.go_on()
+    interruptible.go_on()
     text = " ".join(words)
     return frozenset(name for name in names if name in text or name.encode() in strings)
 
 
 def _pieces(words: set[str]) -> frozenset[str]:
-    return frozenset(words & pasted.PIECES)
+    return frozenset(words & token_pasting.PIECES)
 
 
 def assembles(text: bytes) -> bool:
@@ -135,20 +135,22 @@ def assembles(text: bytes) -> bool:
 def _assembles(content: bytes, words: set[str], strings: bytes) -> bool:
     if "incbin" in words or b"incbin" in strings or (b".include" in strings and _ASSEMBLER_INCLUDE.search(strings)):
         return True
-    return b"asm" in content and pasted.assembles_in_pieces(lexer.lex(content, lexer.ALL).lines)
+    return b"asm" in content and token_pasting.assembles_in_pieces(lexer.lex(content, lexer.ALL).lines)
 
 
 def _comments_talk(lines: bytes, code: set[str], strings: bytes) -> bool:
     """A warning that is switched on in a directive, in the string of a _Pragma, or in what a macro makes one of."""
     texts = [text for text in (lines, strings) if b"diagnostic" in text]
-    in_text = [line for text in texts for line in aside.lines(text) if _DIAGNOSTIC.search(line)]
+    in_text = [line for text in texts for line in interruptible.lines(text) if _DIAGNOSTIC.search(line)]
     if "diagnostic" in code and not code.isdisjoint(("warning", "error", "fatal")):
         in_text.append(strings)
     return any(name in line.translate(None, b'\n\\" ') for line in in_text for name in _COMMENTS_TALK)
 
 
 def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
-    if "NDEBUG" in words and any(line.startswith(b"#undef") and b"NDEBUG" in line for line in aside.lines(lines)):
+    if "NDEBUG" in words and any(
+        line.startswith(b"#undef") and b"NDEBUG" in line for line in interruptible.lines(lines)
+    ):
         return True
     return b"NDEBUG" in strings and (not words.isdisjoint(("push_macro", "pop_macro")) or b"_macro" in strings)
 
@@ -156,7 +158,7 @@ def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
 def _unclear(flags: int, code: set[str], strings: bytes) -> str:
     if flags & shared.LEXED_AMBIGUOUS:
         return "is ambiguous (trigraphs, a comment in a header's name, an unterminated literal or comment)"
-    asked = next((name for name in pasted.QUESTIONS if name in code), "")
+    asked = next((name for name in token_pasting.QUESTIONS if name in code), "")
     if asked:
         return f"has {asked} outside of a directive"
     in_string = b"include_alias" in strings or (b"dependency" in strings and _DEPENDENCY.search(strings))
@@ -170,10 +172,10 @@ def _unclear(flags: int, code: set[str], strings: bytes) -> str:
 def scan_macro(value: str) -> Scan:
     """The scan of a macro on the command line: what it may do in the text that uses it."""
     raw = os.fsencode(value)
-    times = frozenset(name.strip("_") for name in pasted.TIMES if name.encode() in raw)
+    times = frozenset(name.strip("_") for name in token_pasting.TIMES if name.encode() in raw)
     asks = b"__has_include" in raw or b"__has_embed" in raw
     assembles = b"incbin" in raw or (b'"' in raw and _ASSEMBLER_INCLUDE.search(raw) is not None)
-    places, words = pasted.places(raw), pasted.pieces(raw)
+    places, words = token_pasting.places(raw), token_pasting.pieces(raw)
     found = scan(raw)
     return Scan(
         frozenset(),
@@ -197,7 +199,7 @@ def _directives(lines: bytes) -> _Directives:
     macros: list[bytes] = []
     includes_computed = asks_computed = embeds = False
     unclear = ""
-    for line in aside.lines(lines):
+    for line in interruptible.lines(lines):
         head = _NAME.match(line)
         if not head:
             continue

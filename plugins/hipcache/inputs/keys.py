@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hipcache.base import shared
 from hipcache.base.values import dataclass
-from hipcache.native import aside
+from hipcache.native import interruptible
 from hipcache.native.hashing import blake3
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
@@ -46,7 +46,7 @@ def make_key(kind: str, inputs: Iterable[tuple[str, str]]) -> Key:
 
 
 def digest_bytes(content: bytes) -> str:
-    return aside.run(lambda: blake3(content).hexdigest(), size=len(content))
+    return interruptible.run(lambda: blake3(content).hexdigest(), size=len(content))
 
 
 def is_digest(text: object) -> bool:
@@ -73,5 +73,5 @@ def digest_file(path: Path | str) -> str:
         if len(head) < _LARGE:
             return digest_bytes(head)
     hasher = blake3()
-    aside.run(lambda: hasher.update_mmap(path), size=_LARGE)
+    interruptible.run(lambda: hasher.update_mmap(path), size=_LARGE)
     return hasher.hexdigest()

@@ -1,8 +1,8 @@
 """A text as the lexer sees it (`native/lexer.c`), and the words that it looks for.
 
 Among these are names that may show how a path is spelled, in what comes of the text (PATHS and those behind it): more
-than `pasted.PLACES`, and looked for in every header. Which of them matter is for `place.shows` to say. `__FILE_NAME__`
-is left out: it is without its directory.
+than `token_pasting.PLACES`, and looked for in every header. Which of them matter is for `place.shows` to say.
+`__FILE_NAME__` is left out: it is without its directory.
 
 A large text is lexed beside the main thread, which hears signals meanwhile.
 """
@@ -14,15 +14,15 @@ from collections.abc import Collection
 from hipcache import native
 from hipcache.base import shared
 from hipcache.base.shared import WORD_IN_LINES, WORD_KNOWN, WORD_NAMES
-from hipcache.inputs import pasted
-from hipcache.native import Lexed, aside
+from hipcache.inputs import token_pasting
+from hipcache.native import Lexed, interruptible
 
 ALL, BARE, RAW = shared.LEXER_ALL, shared.LEXER_BARE, shared.LEXER_RAW
 
 # Of a file; of a type without a name, which clang calls by its place (`(lambda at x.hip:3:4)`); annotations hold both.
 PATHS = frozenset(
     [
-        *(*pasted.PLACES, "__builtin_FILE", "source_location", "__builtin_source_location"),
+        *(*token_pasting.PLACES, "__builtin_FILE", "source_location", "__builtin_source_location"),
         *("__FUNCSIG__", "__builtin_FUNCSIG", "__builtin_dump_struct"),
         *("__builtin_unique_stable_name", "__builtin_sycl_unique_stable_name"),
     ]
@@ -35,14 +35,14 @@ ANNOTATES = frozenset(f"{a}annotate{b}{c}" for a in ("", "__") for b in ("", "_t
 ASSERTS = frozenset(["assert", "assert_perror"])
 
 # Behind these a header's name may come.
-_HEADERS = frozenset([*pasted.QUESTIONS, "dependency", "include_alias"])
+_HEADERS = frozenset([*token_pasting.QUESTIONS, "dependency", "include_alias"])
 # Warnings are switched by them, or by what they are given.
 _SWITCHES = ("diagnostic", "warning", "error", "fatal", "GCC")
 _MACROS = ("push_macro", "pop_macro", "NDEBUG", "diagnostic")
-_IN_LINES = frozenset([*_HEADERS, *pasted.PLACES, *pasted.MORE_PLACES, *ASSERTS, *_MACROS])
+_IN_LINES = frozenset([*_HEADERS, *token_pasting.PLACES, *token_pasting.MORE_PLACES, *ASSERTS, *_MACROS])
 _WORDS = frozenset(
     [
-        *(*pasted.PIECES, *pasted.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"),
+        *(*token_pasting.PIECES, *token_pasting.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"),
         *_IN_LINES,
     ]
 )
@@ -73,7 +73,7 @@ TABLE = b"\n".join(
 
 def lex(content: bytes, asked: int = 0) -> Lexed:
     """`asked`: of ALL, BARE and RAW."""
-    return aside.run(lambda: native.lex(content, TABLE, asked), size=len(content))
+    return interruptible.run(lambda: native.lex(content, TABLE, asked), size=len(content))
 
 
 def names_of_paths(

@@ -27,7 +27,7 @@ from hipcache.inputs import lexer, preprocessed
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadFile, ReadSet, alike, is_as_it_was
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.native import aside
+from hipcache.native import interruptible
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"
@@ -100,10 +100,10 @@ def separates_digits(content: bytes) -> bool:
 
 def renumbers(text: bytes) -> bool:
     """Does it give its lines other numbers, or another file's? (In portions: a signal is heard between two of them, see
-    `aside`.)"""
+    `interruptible`.)"""
     for begin in range(0, len(text), _PORTION):
         end = begin + _PORTION
-        aside.go_on()
+        interruptible.go_on()
         last = max(text.rfind(b"#", begin, end), text.rfind(b"%", begin, end))
         # A match has one mark, its first: only that of the last one may go beyond the end.
         if _RENUMBERS.search(text, begin, end) or (last >= 0 and _RENUMBERS.match(text, last)):

@@ -31,7 +31,7 @@ from itertools import chain
 from pathlib import Path
 
 from hipcache.base.patterns import pattern
-from hipcache.inputs import includes, lexer, pasted, preprocessed
+from hipcache.inputs import includes, lexer, preprocessed, token_pasting
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import SearchPath
@@ -62,7 +62,7 @@ def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: S
         lent = path.startswith("/") and basedir.portable(path) == path
         used |= scan.macro_places if lent else scan.places
         words |= scan.pieces
-    if pasted.composed(words, pasted.PLACES):
+    if token_pasting.composed(words, token_pasting.PLACES):
         return True
     unmapped = not all(_is_mapped(path, list(maps), basedir) for path in below)
     return bool(used if unmapped else used & _NEVER_MAPPED)
@@ -78,7 +78,7 @@ def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], searc
         return True
     values = (os.fsencode(value) for _, value in defined)
     texts = (Path(files.resolve(path)).read_bytes() for path in read if not search.is_own(path, basedir))
-    return bool(pasted.named(chain(values, texts), names))
+    return bool(token_pasting.named(chain(values, texts), names))
 
 
 def _is_mapped(path: str, maps: list[str], basedir: Basedir) -> bool:
@@ -109,7 +109,9 @@ def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tu
         if scan.shown and not (fixed and _LENDERS.fullmatch(path)):
             found.append((fixed, scan.shown))
     asserts = asserts or any(lexer.UNDEFINES_NDEBUG in names for _, names in found)
-    return bool(pasted.composed(words, pasted.PLACES)) or any(_shows(*row, asserts=asserts) for row in found)
+    return bool(token_pasting.composed(words, token_pasting.PLACES)) or any(
+        _shows(*row, asserts=asserts) for row in found
+    )
 
 
 def _shows(fixed: bool, names: frozenset[str], *, asserts: bool) -> bool:

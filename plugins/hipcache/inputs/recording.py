@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 
 from hipcache.base.values import replace
 from hipcache.disk import times
-from hipcache.inputs import includes, observing, outline, pasted, preprocessed
+from hipcache.inputs import includes, observing, outline, preprocessed, token_pasting
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent, alike
 from hipcache.inputs.scans import Scan
@@ -63,10 +63,10 @@ def record(
         assembles = assembles and includes.assembles(text)
     for path, scan in texts.items():
         _refuse(path, scan, clocks, observed=observed is not None, assembles=assembles)
-    questions = () if observed else pasted.QUESTIONS
+    questions = () if observed else token_pasting.QUESTIONS
     name = _put_together(scans.values(), given, (*questions, *sorted(clocks)))
     if name:
-        kind = Unobserved if name in pasted.QUESTIONS else Untraceable
+        kind = Unobserved if name in token_pasting.QUESTIONS else Untraceable
         raise kind(f"its files may build {name} by token pasting")
     shown = bool(dates) and _shows(dates, scans.values(), given, macros)
     # A file of #embed is no C++.
@@ -182,7 +182,7 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
 def _left_builtin(macros: Collection[str]) -> frozenset[str]:
     """The macros of the date and the time that no option takes away."""
     names = frozenset(map(preprocessed.macro_of, macros))
-    return frozenset(pasted.TIMES).difference(() if "" in names else names)
+    return frozenset(token_pasting.TIMES).difference(() if "" in names else names)
 
 
 def _clocks(scan: Scan) -> set[str]:
@@ -192,7 +192,7 @@ def _clocks(scan: Scan) -> set[str]:
 def _put_together(scans: Collection[Scan], given: set[str], names: Sequence[str]) -> str:
     """The first of the names that the words of a pass can be put together to; empty if there is none. `given`: words of
     -D."""
-    return pasted.composed(given.union(*(scan.pieces for scan in scans)), names)
+    return token_pasting.composed(given.union(*(scan.pieces for scan in scans)), names)
 
 
 def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool, assembles: bool) -> None:

@@ -31,8 +31,8 @@ class Scan:
     `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP; `assembler_files`:
     inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names of #include_next and
     `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words of code that may be
-    put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of them and
-    those in macros. These three are not looked for in headers that are known (`standard`). `shown`: see there.
+    put together to names (`token_pasting`); `places`/`macro_places`: names that stand for the path of a file, all of
+    them and those in macros. These three are not looked for in headers that are known (`standard`). `shown`: see there.
     `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two
     files is newer."""
 

@@ -34,8 +34,8 @@ from hipcache.build import (
     Unit,
 )
 from hipcache.cache.content import ContentCache
-from hipcache.clang import answers, tools
-from hipcache.clang.answers import VOLATILE
+from hipcache.clang import tool_answers, tools
+from hipcache.clang.tool_answers import VOLATILE
 from hipcache.direct import variables
 from hipcache.disk.paths import absolute, is_of_kernel
 from hipcache.engine import Engine
@@ -90,15 +90,15 @@ def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
         raise PassThrough("tool", f"'{program}': {error.strerror}") from error
     if not known:
         raise PassThrough("wrapper", f"'{program}' is a script, and none of IREE's package")
-    question = answers.question("iree", program, ("iree-compile",), cwd, engine.environ)
-    answer = answers.recall(engine, question)
+    question = tool_answers.question("iree", program, ("iree-compile",), cwd, engine.environ)
+    answer = tool_answers.recall(engine, question)
     if answer is None:
         answer = _ask(engine, os.fsdecode(known[1]), program, cwd, runner)
-        answers.remember(engine, question, answer)
+        tool_answers.remember(engine, question, answer)
     return answer.text
 
 
-def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) -> answers.Answer:
+def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) -> tool_answers.Answer:
     words = [python, "-c", _ASK.format(place=os.path.dirname(program))]
     environ = {**engine.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     started = engine.clock()
@@ -111,7 +111,7 @@ def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) ->
         raise PassThrough("wrapper", f"'{program}' does not say which program it runs")
     observations = (Observation(READ, program, observe.sign(READ, program)), *_observations(traced, cwd))
     known = traced.observed is not None and not observe.changed(observations, started)
-    return answers.Answer(found, observations if known else ())
+    return tool_answers.Answer(found, observations if known else ())
 
 
 def _observations(traced: Traced, cwd: str) -> list[Observation]:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from hipcache.native import aside
+from hipcache.native import interruptible
 from hipcache.processes.runner import signals_deferred
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Pool(Generic[Name, T]):
     def __exit__(self, kind: object, *error: object) -> None:
         if kind is not None:
             self._stop()
-            aside.abandon(self._threads)
+            interruptible.abandon(self._threads)
             last = time.monotonic() + self._patience
             for thread in self._threads:
                 thread.join(max(0.0, last - time.monotonic()))
@@ -64,7 +64,7 @@ class Pool(Generic[Name, T]):
 
     def next_done(self) -> tuple[Name, T | Exception]:
         """Waits for what the task gives, or fails with. Raises what is no `Exception`."""
-        aside.wait(self._ended)
+        interruptible.wait(self._ended)
         self.busy -= 1
         name, done = self._done.popleft()
         if isinstance(done, BaseException) and not isinstance(done, Exception):

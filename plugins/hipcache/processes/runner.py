@@ -15,7 +15,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from hipcache.base.values import dataclass
-from hipcache.native import Observing, aside
+from hipcache.native import Observing, interruptible
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Reached
 
@@ -252,8 +252,8 @@ class SubprocessRunner:
         if "/" not in path:
             return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, "it has no path")
         # Signals are heard in the main thread alone, and not while native code holds it.
-        size = aside.LARGE if threading.current_thread() is threading.main_thread() else 0
-        traced, why = aside.run(lambda: self._trace(path, argv, cwd, env, stdin, stderr), size=size)
+        size = interruptible.LARGE if threading.current_thread() is threading.main_thread() else 0
+        traced, why = interruptible.run(lambda: self._trace(path, argv, cwd, env, stdin, stderr), size=size)
         return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, why)
 
     def _trace(

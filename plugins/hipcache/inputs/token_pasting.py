@@ -19,7 +19,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from hipcache.base.patterns import pattern
-from hipcache.native import aside
+from hipcache.native import interruptible
 
 # Macros and directives that make a pass read something, or depend on something that is not in its files.
 TIMES = ("__DATE__", "__TIME__", "__TIMESTAMP__")
@@ -98,13 +98,13 @@ def _is_composed(name: str, words: Collection[str]) -> bool:
     return any(end == len(name) for end, _ in ends)
 
 
-def assembles_in_pieces(text: bytes, portion: int = aside.PORTION) -> bool:
+def assembles_in_pieces(text: bytes, portion: int = interruptible.PORTION) -> bool:
     """May a string of inline assembly read a file, though none spells `.incbin` or `.include`? `text`: all lines but
     those of #include, without comments."""
     heads: set[bytes] = set()
     tails: set[bytes] = set()
     before = b""
-    for part in aside.portions(text, b"\n", portion):
+    for part in interruptible.portions(text, b"\n", portion):
         if _NAMED in part:
             return True
         plain = _ESCAPED.sub(_character, part).lower()
