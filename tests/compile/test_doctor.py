@@ -75,8 +75,9 @@ def test_of_installed_compilers_one_that_works_is_enough_but_a_named_one_must_wo
     assert machine.examine("clang++-14")[0] == 1
 
 
-def test_debian_needs_two_flags_and_the_doctor_says_which(machine: FakeMachine) -> None:
-    bitcode = machine.device_libraries("usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "906")
+@pytest.mark.parametrize("place", ["x86_64-linux-gnu", "llvm-22/lib/clang/22"])
+def test_debian_needs_two_flags_and_the_doctor_says_which(machine: FakeMachine, place: str) -> None:
+    bitcode = machine.device_libraries(f"usr/lib/{place}/amdgcn/bitcode", "906")
     flags = (f"--rocm-path={machine.root}/usr", f"--rocm-device-lib-path={bitcode}")
     machine.clang(finds=flags, libraries=bitcode)
     status, text = machine.examine()

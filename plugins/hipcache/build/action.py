@@ -339,7 +339,7 @@ class End:
 
 
 class Lost(Exception):
-    """The caches no longer have outputs of these actions that are needed, so each must run again."""
+    """The outputs of these actions are needed and not at hand: lost, or made on demand. Each must run."""
 
     def __init__(self, actions: set[str]) -> None:
         super().__init__(", ".join(sorted(actions)))

@@ -110,7 +110,7 @@ def _no_gate(missing: Sequence[Bound]) -> None:
 class Graph:
     """`path`: absolute, of the object or program that the history names it by; `messages`: what the driver said before
     any action. `grow`: the actions that follow from how one has ended. `printed`: whose texts the user reads, in this
-    order (none: all actions'). `gate`: see `turns`; `text`: of an action, as the user's terminal would show it."""
+    order (none: all actions'). `gate`: see `Turns`; `text`: of an action, as the user's terminal would show it."""
 
     actions: tuple[Action, ...]
     deliveries: tuple[Delivery, ...]

@@ -1,4 +1,4 @@
-"""Asks the compiler driver for its plan (`-###`), or reuses a stored plan that still holds (`answers`)."""
+"""Asks the compiler driver for its plan (`-###`), or reuses a stored plan that still holds (`tool_answers`)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ where clang's own jobs are run. One that becomes clang (`exec clang++ "$@"`) has
 command on as it is, it is the compiler, and is asked for the plan itself. It is run twice, since the watch does not see
 process IDs and random numbers; nor does it see clocks, so that a script that asks for the time is left alone.
 
-Format of what is kept (`answers`): JSON {"argv": [...], "environ": {name: value or null, ...}}, the variables that
+Format of what is kept (`tool_answers`): JSON {"argv": [...], "environ": {name: value or null, ...}}, the variables that
 hipcc sets or removes.
 """
 

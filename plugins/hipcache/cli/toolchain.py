@@ -150,7 +150,9 @@ def _candidates(machine: Machine) -> Iterator[tuple[str, ...]]:
     for rocm in rocm_roots(machine):
         yield (f"--rocm-path={rocm}",)
     usr = machine.root / "usr"
-    for bitcode in (usr / "lib64/amdgcn/bitcode", usr / "amdgcn/bitcode", *_listed(usr / "lib", "*/amdgcn/bitcode")):
+    # Debian's lie with the clang that HIP was built by, where another clang does not look.
+    debian = [*_listed(usr / "lib", "*/amdgcn/bitcode"), *_listed(usr / "lib", "llvm-*/lib/clang/*/amdgcn/bitcode")]
+    for bitcode in (usr / "lib64/amdgcn/bitcode", usr / "amdgcn/bitcode", *debian):
         if bitcode.is_dir():
             yield (f"--rocm-path={usr}", f"--rocm-device-lib-path={bitcode}")
 

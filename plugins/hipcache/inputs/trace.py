@@ -1,4 +1,5 @@
-"""Traces: which files a pass read, with their digests, and which files it looked for in vain (see `recording`).
+"""The files as they are now, and what differs of them from a trace: the files that a pass read, with their digests, and
+those that it looked for in vain (`recording` makes it).
 
 A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
 the same content, every path that was absent still is, every path that was asked for is still there. The digest of a

@@ -59,7 +59,7 @@ from hipcache.processes.runner import Runner, Traced
 #
 # The script (`console_scripts` of iree-base-compiler) finds the program with `iree.compiler.tools.binaries.find_tool`,
 # by IREE_TOOL_PATH or beside its package, and runs it with the same words. So its interpreter is asked for that, once:
-# the answer is kept with all that it looked at (`answers`). Any other script may do more than compile, and is left
+# the answer is kept with all that it looked at (`tool_answers`). Any other script may do more than compile, and is left
 # alone.
 # As pip, distlib and uv write it: nothing but imports, its own name, and the call.
 _SCRIPT = pattern(

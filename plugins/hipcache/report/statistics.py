@@ -178,7 +178,7 @@ class Statistics:
 
 
 def log_texts(outcome: CompileOutcome) -> list[str]:
-    """The texts of the lines that a compile adds to the log, without checksum (`statistics`)."""
+    """The texts of the lines that a compile adds to the log, without checksum (see above)."""
     fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
     for unit in outcome.units:
         fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")
@@ -193,8 +193,7 @@ def log_texts(outcome: CompileOutcome) -> list[str]:
 
 
 def counters(text: str) -> Counter[str]:
-    """The counters that one line of the log adds to. Raises ValueError if it does not follow the grammar
-    (`statistics`)."""
+    """The counters that one line of the log adds to. Raises ValueError if it does not follow the grammar."""
     outcome, reason, milliseconds, *units = text.split("\t")
     if outcome not in OUTCOMES:
         if reason:
@@ -246,7 +245,7 @@ def of_counters(counts: Counter[str], since: float | None) -> Statistics:
 
 
 def log_line(text: bytes) -> bytes:
-    """A line of a log, with its checksum (`statistics`)."""
+    """A line of a log, with its checksum (see above)."""
     return b"\n%08x\t%s\n" % (binascii.crc32(text), text)
 
 
