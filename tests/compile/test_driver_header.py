@@ -4,6 +4,7 @@ happens to a header or to the store. Each compile here is compared with plain cl
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,14 @@ def test_one_serves_all_architectures_if_it_does_not_ask_for_them(header_lab: La
         build(header_lab, number, "-Wall", body=f"#ifdef __HIP_DEVICE_COMPILE__\n{body}#endif\n")
     assert counts(header_lab)["made"] == BOTH
     assert counts(header_lab)["used"] > 3
+
+
+@only_19
+def test_an_empty_store_compares_nothing_again(header_lab: Lab) -> None:
+    prepare(header_lab)
+    shutil.rmtree(header_lab.store)
+    build(header_lab, 1)
+    assert counts(header_lab) == {"used": BOTH, "made": 0, "checked": 0, "different": 0}
 
 
 @only_19
@@ -260,15 +269,21 @@ def test_which_passes_may_use_it(words: str, fits: bool) -> None:
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])
 def test_a_damaged_record_counts_for_none(record: bytes) -> None:
     assert HeaderRecord.unpack(record) == HeaderRecord()
-    known = HeaderRecord(2, ("x", "y"), "why", (True, False))
+    known = HeaderRecord(2, 1.5, ("x", "y"), "why", (True, False))
     assert HeaderRecord.unpack(known.pack()) == known
 
 
 def test_one_that_could_not_be_made_is_tried_again_much_later() -> None:
     assert not HeaderRecord(PAYS - 1).is_due
-    assert HeaderRecord(PAYS - 1).missed().is_due
-    assert not HeaderRecord(1, (), "why").is_due
-    assert HeaderRecord(64, (), "why").is_due
+    assert HeaderRecord(PAYS - 1).missed(0.6).is_due
+    assert not HeaderRecord(1, why="why").is_due
+    assert HeaderRecord(64, why="why").is_due
+
+
+def test_long_passes_wait_until_comparing_them_pays() -> None:
+    assert HeaderRecord(PAYS, PAYS * 0.9).is_due
+    assert not HeaderRecord(16, 16 * 2.0).is_due
+    assert HeaderRecord(18, 18 * 2.0).is_due
 
 
 def test_what_was_made_is_read_as_it_was_written() -> None:
@@ -289,8 +304,9 @@ def test_a_macro_that_stands_in_a_header_may_be_asked_for() -> None:
 
 
 def test_records_are_json() -> None:
-    assert json.loads(HeaderRecord(1, ("a",)).pack()) == {
+    assert json.loads(HeaderRecord(1, 0.5, ("a",)).pack()) == {
         "wanted": 1,
+        "seconds": 0.5,
         "outputs": ["a"],
         "why": "",
         "compared": [False, False],

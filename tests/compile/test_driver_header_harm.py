@@ -190,7 +190,7 @@ def test_a_pass_that_waits_for_a_comparison_goes_on_when_it_has_ended() -> None:
     front: Any = SimpleNamespace(
         key=SimpleNamespace(inputs=(("compiler", "c"),)), is_device=True, source="s", job=SimpleNamespace(options=())
     )
-    trust = Trust(session)
+    trust = Trust(session, near)
     turns = [trust.turn(front, is_compared=True) for _ in range(500)]
     assert set(turns) == {Turn.COMPARE, Turn.WAIT}, "a comparison may have been interrupted, so now and then one begins"
     waited: list[bool] = []

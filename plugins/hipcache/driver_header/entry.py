@@ -4,9 +4,10 @@ It lies in a store of its own in the directory for temporary files, of this user
 results: a PCH has 7 MB, zstd makes 3.9 of them, and the results of an ordinary source with four architectures take 0.1.
 So neither a store nor what a CI job saves of it is larger for that. It can be made again at any time.
 
-A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
-the words], "why": why it could not be made, "compared": [has a pass come out the same with it and without, of the
-architecture that it was made with, of another one?]}; without outputs it only counts. It is in no key.
+A record is JSON {"wanted": passes that have missed it, "seconds": their processor time, "outputs": [hash of the PCH
+file, of `Made`, of the read set, of the words], "why": why it could not be made, "compared": [has a pass come out the
+same with it and without, of the architecture that it was made with, of another one?]}; without outputs it only counts.
+It is in no key.
 The words are zlib-compressed: all identifiers of the header's files and of its expanded text, between newlines.
 """
 
@@ -37,6 +38,8 @@ _TO_BLANKS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() or byte in b"_$" 
 # So many passes miss it before a compile that makes it: one costs what two passes save, and three are compared, each of
 # which costs a plain pass.
 PAYS = 8
+# More do where passes are long, until what they would have saved (seconds for each) is the time of those three.
+_COMPARED, _SAVED = 3, 0.35
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
 
@@ -50,16 +53,19 @@ def open_files(environ: Mapping[str, str]) -> LocalStore | None:
 @dataclass(frozen=True)
 class HeaderRecord:
     wanted: int = 0
+    seconds: float = 0.0
     outputs: tuple[str, ...] = ()
     why: str = ""
     compared: tuple[bool, bool] = (False, False)
 
     @property
     def is_due(self) -> bool:
-        return self.wanted >= (_REFUSED_FOR if self.why else PAYS)
+        if self.wanted < (_REFUSED_FOR if self.why else PAYS):
+            return False
+        return self.wanted * _SAVED >= _COMPARED * self.seconds / self.wanted
 
-    def missed(self) -> HeaderRecord:
-        return replace(self, wanted=self.wanted + 1, outputs=())
+    def missed(self, seconds: float) -> HeaderRecord:
+        return replace(self, wanted=self.wanted + 1, seconds=self.seconds + seconds, outputs=())
 
     def pack(self) -> bytes:
         return json.dumps(vars(self)).encode()
@@ -71,7 +77,8 @@ class HeaderRecord:
             found = json.loads(record) if record else {}
             outputs = tuple(map(str, found["outputs"]))
             own, other = found["compared"]
-            return cls(int(found["wanted"]), outputs, str(found["why"]), (own is True, other is True))
+            counted = int(found["wanted"]), float(found["seconds"])
+            return cls(*counted, outputs, str(found["why"]), (own is True, other is True))
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
 

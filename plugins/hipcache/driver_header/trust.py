@@ -8,7 +8,8 @@ compared until one came out the same, of those for other architectures too, and 
 (HIPCACHE_PREAMBLE_CHECKS) for ever. A difference ends the use for that compiler, unless the compiler differs from
 itself.
 
-The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}.
+The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}. It stands in the store of the
+results, which another machine may go on with, and in that of the headers: an empty store compares nothing again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import threading
 from enum import Enum, auto
 
 from hipcache.base.values import dataclass, field
+from hipcache.cache.content import Shelf
 from hipcache.clang.frontend import FrontEnd
 from hipcache.driver_header import header
 from hipcache.execution.session import Session
@@ -38,7 +40,10 @@ class Turn(Enum):
 
 @dataclass(frozen=True)
 class Trust:
+    """`shelf`: that of the headers."""
+
     session: Session
+    shelf: Shelf
     _off: dict[str, bool] = field(default_factory=dict)
     _comparing: dict[str, threading.Event] = field(default_factory=dict)
 
@@ -97,13 +102,17 @@ class Trust:
             return ""
 
     def _read(self, key: str) -> tuple[set[str], set[str]]:
-        record = self.session.shelves.near.actions.get([key]).get(key)
-        try:
-            found = json.loads(record) if record else {}
-            return set(found.get("begun", [])), set(found.get("same", []))
-        except (ValueError, TypeError, AttributeError):
-            return set(), set()
+        begun, same = set[str](), set[str]()
+        for shelf in (self.session.shelves.near, self.shelf):
+            record = shelf.actions.get([key]).get(key)
+            try:
+                found = json.loads(record) if record else {}
+                begun, same = begun.union(found.get("begun", [])), same.union(found.get("same", []))
+            except (ValueError, TypeError, AttributeError):
+                continue
+        return begun, same
 
     def _write(self, key: str, begun: set[str], same: set[str]) -> None:
         text = json.dumps({"outputs": [], "begun": sorted(begun), "same": sorted(same)})
-        self.session.shelves.near.put(key, text.encode())
+        for shelf in (self.session.shelves.near, self.shelf):
+            shelf.put(key, text.encode())

@@ -85,7 +85,7 @@ class DriverHeader:
         self.session, self.files = session, files
         self.shelf = replace(session.shelves.near, actions=LocalActions(files), contents=LocalContents(files))
         self.reads = ReadSets(self.shelf)
-        self.trust, self.notes = Trust(session), HeaderNotes(session)
+        self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
         self._known: dict[tuple[str, ...], Made | None] = {}
         self._texts: dict[str, list[re.Pattern[bytes]]] = {}
@@ -107,7 +107,10 @@ class DriverHeader:
             if why != ARCHITECTURE:
                 break
         if not ready or why:
-            return self._plainly(why, plainly)
+            plain = self._plainly(why, plainly)
+            if why == NONE_YET:
+                self._missed(key, known, plain)
+            return plain
         ready = replace(ready, corrections=corrections)
         compared = known.compared[bool(corrections)]
         why = IN_VAIN if self.notes.holds(front) else ""
@@ -225,7 +228,6 @@ class DriverHeader:
     def _new(self, key: str, known: HeaderRecord, work: Pass) -> tuple[HeaderRecord, Made | None]:
         """A new one, if one was due when this compile began. Other processes go on without meanwhile."""
         if not (self._due.setdefault(key, known.is_due) and known.is_due):
-            self.shelf.put(key, known.missed().pack())
             return known, None
         with self.files.lock(key, wait=False) as mine:
             if mine is None or self._entry(key) != known:
@@ -242,6 +244,13 @@ class DriverHeader:
                 made, new = None, HeaderRecord(why=str(error) or type(error).__name__)
             self.shelf.put(key, new.pack())
             return new, made
+
+    def _missed(self, key: str, before: HeaderRecord, plain: Attempt) -> None:
+        """Count a pass that ran plainly, unless another process has made one meanwhile."""
+        with self._making[key]:
+            known = self._entry(key)
+            if known.outputs == before.outputs:
+                self.shelf.put(key, known.missed(plain.done.work).pack())
 
     def _make(self, work: Pass) -> Made:
         session, front = self.session, work.front
