@@ -85,6 +85,13 @@ def test_debian_needs_two_flags_and_the_doctor_says_which(machine: FakeMachine, 
     assert f'-DCMAKE_HIP_FLAGS="{flags[0]} {flags[1]}"' in text
 
 
+def test_libraries_that_a_clang_cannot_read_are_none(machine: FakeMachine) -> None:
+    bitcode = machine.device_libraries("usr/lib/llvm-22/lib/clang/22/amdgcn/bitcode", "906")
+    machine.clang(finds=(f"--rocm-device-lib-path={bitcode}",), libraries=bitcode, compiles=False)
+    status, text = machine.examine()
+    assert (status, "cannot find ROCm device library" in text) == (1, True)
+
+
 def test_rocm_in_opt_is_tried_before_the_distributions_directories(machine: FakeMachine) -> None:
     machine.device_libraries("usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "906")
     rocm = machine.root / "opt/rocm-6.2.0"

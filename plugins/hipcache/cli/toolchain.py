@@ -28,6 +28,7 @@ _NAME = pattern(r"(amd)?clang\+\+(-[0-9.]+)?$")
 _VERSION = pattern(r"clang version (\S+)")
 _INSTALLED = pattern(r"^InstalledDir: (.+)$", re.MULTILINE)
 _ISA = pattern(r"oclc_isa_version_([0-9a-f]+)\.bc$")
+_OF_ANOTHER = pattern(r"/llvm-[0-9]+/lib/clang/")
 # Asked for in this order: device libraries of any age have one of them.
 PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
 
@@ -125,11 +126,20 @@ def _find_hip(compiler: str, machine: Machine) -> tuple[tuple[str, ...] | None, 
             answer = _run(machine, [compiler, *probe, "-c", os.devnull, "-o", os.devnull, "-###"])
             text = answer.stderr.decode("utf-8", "replace")
             if answer.status == 0 and "error:" not in text:
+                if _OF_ANOTHER.search("".join(flags)) and not _compiles(compiler, probe, machine):
+                    break
                 return flags, probe, text
             error = error or _first_error(text)
             if f"for {arch}" not in text:
                 break  # not for want of this very arch
     return None, [], error
+
+
+def _compiles(compiler: str, probe: Sequence[str], machine: Machine) -> bool:
+    """Does it compile what includes HIP's header? An older clang cannot read the bitcode that another one made."""
+    with TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True) as directory:
+        words = ["-include", "hip/hip_runtime.h", "-c", os.devnull, "-o", os.path.join(directory, "trial.o")]
+        return _run(machine, [compiler, *probe, *words]).status == 0
 
 
 def clang_of_hipcc(machine: Machine) -> str:
