@@ -219,6 +219,8 @@ def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: L
     assert build_with(header_lab, Spoiling(), 2) == {"without switched off": BOTH}
     build(header_lab, 1)
     assert counts(header_lab)["used"] == 0
+    shutil.rmtree(header_lab.store)
+    assert build_with(header_lab, Spoiling(), 3) == {"without switched off": BOTH}
 
 
 @only_19
@@ -266,7 +268,7 @@ def test_which_passes_may_use_it(words: str, fits: bool) -> None:
     assert header.why_not(front, bitcode=False)
 
 
-@pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])
+@pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}', b"[" * 100_000])
 def test_a_damaged_record_counts_for_none(record: bytes) -> None:
     assert HeaderRecord.unpack(record) == HeaderRecord()
     known = HeaderRecord(2, 1.5, ("x", "y"), "why", (True, False))

@@ -79,7 +79,7 @@ class HeaderRecord:
             own, other = found["compared"]
             counted = int(found["wanted"]), float(found["seconds"])
             return cls(*counted, outputs, str(found["why"]), (own is True, other is True))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return cls()
 
 

@@ -8,8 +8,9 @@ compared until one came out the same, of those for other architectures too, and 
 (HIPCACHE_PREAMBLE_CHECKS) for ever. A difference ends the use for that compiler, unless the compiler differs from
 itself.
 
-The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}. It stands in the store of the
-results, which another machine may go on with, and in that of the headers: an empty store compares nothing again.
+The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}. Like the one that switches it off, it
+stands in the store of the results, which another machine may go on with, and in that of the headers: an empty store
+compares nothing again, and none uses what another one has found to differ.
 """
 
 from __future__ import annotations
@@ -47,10 +48,14 @@ class Trust:
     _off: dict[str, bool] = field(default_factory=dict)
     _comparing: dict[str, threading.Event] = field(default_factory=dict)
 
+    @property
+    def _shelves(self) -> tuple[Shelf, Shelf]:
+        return self.session.shelves.near, self.shelf
+
     def is_off(self, front: FrontEnd) -> bool:
         key = header.off_key(front).digest
         if key not in self._off:
-            self._off[key] = bool(self.session.shelves.near.actions.get([key]))
+            self._off[key] = any(shelf.actions.get([key]) for shelf in self._shelves)
         return self._off[key]
 
     def end(self, front: FrontEnd, why: str) -> None:
@@ -58,7 +63,8 @@ class Trust:
         key = header.off_key(front).digest
         self._off[key] = True
         self.session.notes.append(f"the precompiled header is switched off for this compiler: {why}")
-        self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
+        for shelf in self._shelves:
+            shelf.put(key, json.dumps({"outputs": [], "why": why}).encode())
 
     def turn(self, front: FrontEnd, *, is_compared: bool) -> Turn:
         """What a pass is to do; `told` must follow if it is to compare. `is_compared`: has this PCH file been?"""
@@ -103,16 +109,18 @@ class Trust:
 
     def _read(self, key: str) -> tuple[set[str], set[str]]:
         begun, same = set[str](), set[str]()
-        for shelf in (self.session.shelves.near, self.shelf):
+        for shelf in self._shelves:
             record = shelf.actions.get([key]).get(key)
             try:
                 found = json.loads(record) if record else {}
-                begun, same = begun.union(found.get("begun", [])), same.union(found.get("same", []))
-            except (ValueError, TypeError, AttributeError):
+                lists = found.get("begun", []), found.get("same", [])
+            except (ValueError, AttributeError, RecursionError):
                 continue
+            if all(isinstance(sources, list) and all(isinstance(one, str) for one in sources) for sources in lists):
+                begun, same = begun.union(lists[0]), same.union(lists[1])
         return begun, same
 
     def _write(self, key: str, begun: set[str], same: set[str]) -> None:
         text = json.dumps({"outputs": [], "begun": sorted(begun), "same": sorted(same)})
-        for shelf in (self.session.shelves.near, self.shelf):
+        for shelf in self._shelves:
             shelf.put(key, text.encode())

@@ -65,7 +65,7 @@ from hipcache.report.outcome import HOST
 # bitcode as it reads it (`execution/auto_upgrade`), which a compile in one step never does.
 
 CODE, OBJECT = "code", "object"
-_LOST = "the store no longer has its code object"
+_LOST = "the store has no code object for it"
 _PASS = Policy(Cache.MANIFEST)
 # The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
 # it finds invalid.)
@@ -404,7 +404,7 @@ class SourceGraph:
             inputs=tuple(inputs.items()),
             outputs=(OUTPUT, *(f"file {number}" for number in range(len(front.auxiliary)))),
             policy=Policy(Cache.MANIFEST),
-            missing="the store no longer has its object",
+            missing="the store has no object for it",
             turn=self._last,
         )
 
