@@ -12,8 +12,7 @@ from hipcache.app.front import make
 from hipcache.base.values import replace
 from hipcache.clang import command
 from hipcache.driver_header import header
-from hipcache.driver_header.entry import PAYS
-from hipcache.driver_header.trust import ENOUGH
+from hipcache.driver_header.entry import ENOUGH, PAYS
 from hipcache.engine import open_engine
 from hipcache.processes.runner import Runner
 from kernels import HIP_IN_SHORT

@@ -14,8 +14,7 @@ from header_lab import BOTH, build, build_with, counts, header_lab, headers, pre
 from hip import HIT, Lab, only_19, settle
 from hipcache.base import features
 from hipcache.driver_header import entry, header
-from hipcache.driver_header.entry import PAYS, HeaderRecord, Made
-from hipcache.driver_header.trust import ENOUGH
+from hipcache.driver_header.entry import ENOUGH, PAYS, HeaderRecord, Made
 from hipcache.execution import passes
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import SubprocessRunner, Traced

@@ -11,7 +11,7 @@ The plan of the new offload driver (HIP's default since LLVM 23) is brought into
 
 The driver does not print what the wrapper runs. The wrapper prints it itself (--dry-run), if it gets a package with an
 image of each arch; it does not look into the images. The clang that it runs prints its lld (-###). So the package and
-the wrapper are replaced by these jobs, of which but `plan` (packages) and `link` no module knows.
+the wrapper are replaced by these jobs. Besides this module only `plan` (packages) and `link` know of them.
 """
 
 from __future__ import annotations

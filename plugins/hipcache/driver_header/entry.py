@@ -38,8 +38,10 @@ _TO_BLANKS = bytes(byte if byte >= 0x80 or chr(byte).isalnum() or byte in b"_$" 
 # So many passes miss it before a compile that makes it: one costs what two passes save, and three are compared, each of
 # which costs a plain pass.
 PAYS = 8
-# More do where passes are long, until what they would have saved (seconds for each) is the time of those three.
-_COMPARED, _SAVED = 3, 0.35
+# Sources of which a pass is compared before it is trusted (`trust`).
+ENOUGH = 3
+# Seconds that it saves of each pass. Where passes are long, more of them miss it, until this pays for those compared.
+_SAVED = 0.35
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
 
@@ -62,7 +64,7 @@ class HeaderRecord:
     def is_due(self) -> bool:
         if self.wanted < (_REFUSED_FOR if self.why else PAYS):
             return False
-        return self.wanted * _SAVED >= _COMPARED * self.seconds / self.wanted
+        return self.wanted * _SAVED >= ENOUGH * self.seconds / self.wanted
 
     def missed(self, seconds: float) -> HeaderRecord:
         return replace(self, wanted=self.wanted + 1, seconds=self.seconds + seconds, outputs=())

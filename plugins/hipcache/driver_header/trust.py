@@ -24,9 +24,9 @@ from hipcache.base.values import dataclass, field
 from hipcache.cache.content import Shelf
 from hipcache.clang.frontend import FrontEnd
 from hipcache.driver_header import header
+from hipcache.driver_header.entry import ENOUGH
 from hipcache.execution.session import Session
 
-ENOUGH = 3
 # One use in so many is compared of a PCH file that never was.
 _NEW = 8
 # Of 256 passes that would wait for comparisons, so many begin one.

@@ -44,9 +44,7 @@ KINDS = {
     "locked": "compiles wait, and some units are compiled twice",
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
-_REMOUNT = (
-    "what it has is used; set HIPCACHE_DIR to a directory that you can write to, or HIPCACHE_READONLY=1 if you know"
-)
+_REMOUNT = "hits go on; set HIPCACHE_DIR to a directory that you can write to, or HIPCACHE_READONLY=1 to silence this"
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
 _NO_LINK = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
