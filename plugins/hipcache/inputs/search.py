@@ -62,17 +62,9 @@ class SearchPath:
     users: int = 0
     own: tuple[str, ...] = ()
 
-    def within_own(self, path: str) -> tuple[str, str]:
-        """(the directory of `own` that holds the path, empty if none does; the rest of the path). A header there may
-        include another one beside the directory (`hip/../mine/x.h`): none holds that."""
-        place = max((place for place in self.own if path.startswith(place)), key=len, default="")
-        name = path[len(place) :]
-        return ("", path) if ".." in name.split("/") else (place, name)
-
     def is_own(self, path: str, basedir: Basedir) -> bool:
         """Is it a header of the compiler's own, of a standard library or of HIP's? None of a checkout is."""
-        place, name = self.within_own(path)
-        return bool(place) and is_known(place, name) and basedir.portable(path) == path
+        return _is_own(self.own, path) and basedir.portable(path) == path
 
     def searched(self, listings: Listings) -> tuple[str, ...]:
         """`angled` as clang takes it: each directory once, and one of -I that is a system directory too only there."""
@@ -274,6 +266,14 @@ def is_standard(place: str, name: str) -> bool:
 def is_known(place: str, name: str) -> bool:
     """Is it one of these, or of HIP's or its libraries'?"""
     return name.startswith(_OF_HIP) or is_standard(place, name)
+
+
+@lru_cache(maxsize=1 << 12)  # the passes of a compile read the same files
+def _is_own(places: tuple[str, ...], path: str) -> bool:
+    place = max(filter(path.startswith, places), key=len, default="")
+    name = path[len(place) :]
+    # A header there may include another one beside the directory (`hip/../mine/x.h`).
+    return bool(place) and ".." not in name.split("/") and is_known(place, name)
 
 
 @lru_cache(maxsize=1 << 10)
