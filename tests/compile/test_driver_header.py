@@ -160,7 +160,13 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["inline int string_view;", 'int f() { return sizeof ""sv; }', "int string_\\\nview;", "#define OF(a) a##sv"],
+    [
+        "inline int string_view;",
+        'int f() { return sizeof ""sv; }',
+        "int string_\\\nview;",
+        "#define OF(a) a##sv",
+        "#define OF(a, ...) of(a, ## __VA_ARGS__ ## sv)",
+    ],
 )
 def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
     """Nothing of the call is left in the module: the words of the source tell that there may be one."""
@@ -172,6 +178,12 @@ def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, t
     plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
     assert plain.status
     assert (cached.status, cached.err) == (plain.status, plain.err)
+
+
+def test_arguments_behind_a_comma_are_pasted_to_nothing(header_lab: Lab) -> None:
+    prepare(header_lab)
+    build(header_lab, 1, body="#define SUM(a, ...) sum(a, ##__VA_ARGS__)\n#define ALL(a, all...) sum(a,\\\n ## all)\n")
+    assert counts(header_lab)["used"] == BOTH
 
 
 def test_a_source_that_names_a_macro_which_may_be_deprecated_goes_without(header_lab: Lab) -> None:
@@ -256,6 +268,8 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
         ('"-include" "__clang_hip_runtime_wrapper.h" "-U" "A" "-D" "A(x)=x"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "VIEW=std::string_view"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "OF(a)=a##sv"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "OF(a, ...)=of(a, ##__VA_ARGS__)"', True),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "OF(a, ...)=of(a, ##__VA_ARGS__##sv)"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "X=/*" "-D" "NDEBUG" "-D" "Z=*/"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-U" " NDEBUG"', False),
     ],

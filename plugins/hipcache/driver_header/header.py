@@ -37,6 +37,9 @@ _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
 PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
 PASTES = pattern(rb"##|%:%:|\?\?=\?\?=")
 _SPLICE = pattern(rb"(?:\\|\?\?/)[ \t]*\r?\n")
+# Nothing can be pasted to a comma: with `, ## __VA_ARGS__` clang leaves the operator out (ExpandFunctionArguments in
+# clang/lib/Lex/TokenLexer.cpp).
+_TO_COMMA = pattern(rb",\s*##")
 _MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
 DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
@@ -104,7 +107,7 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
 
 def texts_in(content: bytes) -> list[re.Pattern[bytes]]:
     """Those of TEXTS that a file or the value of a macro has, also over two lines."""
-    joined = _SPLICE.sub(b"", content)
+    joined = _TO_COMMA.sub(b",", _SPLICE.sub(b"", content))
     return [text for text in TEXTS if text.search(joined)]
 
 

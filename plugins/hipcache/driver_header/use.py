@@ -47,15 +47,15 @@ MACROS, DIRECTORIES, FAILED, MESSAGES = "macros", "directories", "fails", "messa
 ARCHITECTURE, UNDEFINED, CHANGED = "architecture", "undefined functions", "changed"
 # They are likely to come to the same the next time.
 _LASTING = (FAILED, MESSAGES, UNDEFINED)
-_OF_PASS = ("-triple", "-target-cpu", "-fcolor-diagnostics")
+_OF_PASS = ("-triple", "-fcolor-diagnostics")
 _RECORDS = {True: b'{"outputs": [], "holds": true}', False: b'{"outputs": []}'}
 
 
 @dataclass(frozen=True)
 class HeaderNotes:
     """Sources whose passes came to nothing with the precompiled header, so that their next passes do not try in vain. A
-    note is about one pass over one source, whatever its text is by now. A wrong one costs time, never a wrong result.
-    """
+    note is about the passes of one side (device or host) over one source, whatever its text is by now. A wrong one
+    costs time, never a wrong result."""
 
     session: Session
 
