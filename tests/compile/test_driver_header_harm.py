@@ -177,6 +177,19 @@ def test_where_the_disk_has_no_room_for_one_passes_go_without(header_lab: Lab) -
     assert counts(header_lab)["made"] == 0
 
 
+@only_19
+@pytest.mark.parametrize("broken", ["", "v2/actions"])
+def test_where_its_store_cannot_be_used_all_goes_on_without(header_lab: Lab, broken: str) -> None:
+    place = headers(header_lab) / broken
+    place.parent.mkdir(mode=0o700, parents=True)
+    (headers(header_lab) / "v2/tmp").mkdir(parents=True) if broken else None
+    place.write_text("no directory")
+    build(header_lab, 1)
+    settle()
+    build(header_lab, 1)
+    assert header_lab.stats()["direct_hits"] == 1
+
+
 def test_a_pass_that_waits_for_a_comparison_goes_on_when_it_has_ended() -> None:
     """Also where another has begun meanwhile, as it may."""
     records: dict[str, bytes] = {}

@@ -17,7 +17,7 @@ from hipcache.base.errors import JobFailed, PassThrough, StoreError, StoreFull
 from hipcache.base.values import dataclass, replace
 from hipcache.build import depfile
 from hipcache.build.storage import LocalActions, LocalContents
-from hipcache.cache.content import ReadSets
+from hipcache.cache.content import ReadSets, Shelf
 from hipcache.clang import bitcode
 from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.driver_header import entry, header
@@ -83,7 +83,9 @@ class DriverHeader:
 
     def __init__(self, session: Session, files: LocalStore) -> None:
         self.session, self.files = session, files
-        self.shelf = replace(session.shelves.near, actions=LocalActions(files), contents=LocalContents(files))
+        # What cannot be kept of a header is nothing that is wrong with the results: no note is made of it.
+        near, own = session.shelves.near, (LocalActions(files), LocalContents(files), lambda text: None)
+        self.shelf = Shelf(*own, near.refusal, near.recache)
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
