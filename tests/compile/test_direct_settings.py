@@ -17,13 +17,32 @@ pytestmark = pytest.mark.archs(1)
 
 
 @only_19
-@pytest.mark.parametrize("setting", ["HIPCACHE_RECACHE", "HIPCACHE_READONLY"])
-def test_settings_that_ask_for_more_are_the_engines_affair(direct: Direct, setting: str) -> None:
-    env = {setting: "1"}
+def test_who_wants_no_hits_is_the_engines_affair(direct: Direct) -> None:
+    env = {"HIPCACHE_RECACHE": "1"}
     direct.lab.warm()
     for _ in range(2):
         direct.lab.compile(env=env)
         assert not direct.ask(env=env)
+
+
+@only_19
+@pytest.mark.parametrize("changed", ["nothing", "status", "config"])
+def test_who_leaves_the_store_as_it_is_is_served_and_writes_nothing_there(direct: Direct, changed: str) -> None:
+    """By content, too, and where a config file says so."""
+    lab = direct.lab
+    config = lab.root.parent / "home/.config/hipcache/hipcache.yaml"
+    lab.write(config, "readonly: true\n")
+    lab.environ["HIPCACHE_READONLY"] = "no"
+    lab.warm()
+    if changed == "status":
+        lab.write("value.hpp", (lab.root / "value.hpp").read_text())
+    settle()
+    before = {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")}
+    for _ in range(2):
+        assert direct.ask(env={"HIPCACHE_READONLY": "" if changed == "config" else "1"})
+    assert {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")} == before
+    assert direct.ask()
+    assert lab.stats()["direct_hits"] == 2
 
 
 def is_right(variable: str, text: str) -> bool:
@@ -45,6 +64,7 @@ def test_a_wrong_value_is_told_and_no_hit_is_served(direct: Direct) -> None:
             *("-1", "+0", "1/0", "0/0", "/1", "0/", "0//1", "0/1/1", "0000000000", "0/1x", "\u0660", " "),
         ),
         "HIPCACHE_PREFETCH": ("0", "No", "on", "TRUE", "x", "2", "yess"),
+        "HIPCACHE_READONLY": ("0", "Yes", "x", "2"),
         "HIPCACHE_RESIDENT": ("0", "oFF", "false", "x", "2", "maybe"),
         "HIPCACHE_LOG": ("/dev/null", "log"),
         "HIPCACHE_STATS_LOG": ("/dev/null", "log"),

@@ -44,7 +44,7 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
             _pack(engine, config)
         return fallback.after(error, call, commands)
     _tell(call, commands, done)
-    # Who wants nothing of the store, or leaves it as it is, is served by the engine.
+    # Who wants nothing of the store, or leaves it as it is, gets no record.
     if not (config.readonly or config.recache):
         _remember(engine, provenance, done, call, terminal=columns is not None)
     return _verify(engine, commands, done, call)

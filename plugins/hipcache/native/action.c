@@ -38,7 +38,7 @@ bool action_write(const record *of, const char *key, const bytes *content) {
     char temporary[64], name[ENTRY_NAME_BYTES];
     uint64_t random[2];
     const size_t prefix = sizeof ACTION_DOMAIN + HEX_BYTES;
-    if (content->failed || content->size < prefix || !store_entry_name(name, "actions", key) ||
+    if (of->readonly || content->failed || content->size < prefix || !store_entry_name(name, "actions", key) ||
         getrandom(random, sizeof random, 0) != sizeof random)
         return false;
     snprintf(temporary, sizeof temporary, "tmp/put-%016llx%016llx", (unsigned long long)random[0],

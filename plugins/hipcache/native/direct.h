@@ -52,6 +52,7 @@ typedef struct {
     const uint8_t *secret; /* KEY_BYTES, with which records are sealed (seal.c); NULL: they are not */
     const char *base;      /* the base directory, if records for every checkout are to be tried; else NULL */
     const char *project;   /* the project's config file (project.c); empty if there is none */
+    bool readonly;         /* is nothing to be written to the store? */
 } request;
 
 /* A record, read and checked; the parts point into `content`. */
@@ -60,6 +61,7 @@ typedef struct {
     bytes system, system_list, system_contents, rules;
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
+    bool readonly;        /* as in `request` */
     int store;            /* descriptor of STORE/v2 (store.h), or -1 */
     struct packs *packs;  /* those that were read from (pack.c) */
     char key[2 * DIGEST_BYTES + 1], name[ENTRY_NAME_BYTES]; /* of the record itself */

@@ -185,6 +185,7 @@ static bool find(const request *asked, kind of, record *found) {
     clock_gettime(CLOCK_REALTIME, &now);
     found->began = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     found->secret = asked->secret;
+    found->readonly = asked->readonly;
     found->base = of == ELSEWHERE ? asked->base : NULL;
     found->content = (bytes)BEGINS_IN(found->room);
     found->store = store_base(asked->store);
@@ -193,7 +194,8 @@ static bool find(const request *asked, kind of, record *found) {
     good = good && store_entry_name(found->name, "actions", found->key) &&
            action_read(found, found->key, MOST_DIRECT, &found->content, &payload) && unpack(found, payload);
     PHASE("record");
-    good = good && !(asked->terminal && of != ON_TERMINAL && found->messages.size) && statistics_have_room(asked->store) &&
+    good = good && !(asked->terminal && of != ON_TERMINAL && found->messages.size) &&
+           (asked->readonly || statistics_have_room(asked->store)) &&
            has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&
            variables_hold(found, asked) && ((!found->base && state_holds(found)) || contents_hold(found)) &&
            system_is_as_it_was(asked, found);
@@ -270,10 +272,10 @@ void direct_count(const request *asked, record *found) {
     uint8_t room[1 << 10];
     bytes line = BEGINS_IN(room);
     const bytes counted = statistics_time(&line, found->counted, found->began) ? line : found->counted;
-    const bool written = statistics_append(asked->store, counted.at, counted.size);
+    const bool written = !asked->readonly && statistics_append(asked->store, counted.at, counted.size);
     release(&line);
     if (!written)
-        return; /* a store that cannot be written: nothing else can be noted there */
+        return; /* a store that cannot be written, or must not be: nothing else can be noted there */
     const bool renewed = refresh(found); /* then its time tells nothing of when the others' use was noted */
     for (size_t at = 0, size; at < found->history.size; at += size + 1) {
         const char *one = (const char *)found->history.at + at;

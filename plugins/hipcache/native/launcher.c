@@ -191,7 +191,7 @@ static bool serve(const settings *set, char *const *argv) {
     sigset_t ending, before;
     const uint8_t *secret = set->sealed ? set->secret : NULL;
     const char *named = getenv("HIPCACHE_BASEDIR"), *base = named && is_plain_base(named) ? named : NULL;
-    const request asked = {set->store, set->directory, argv, environ, isatty(2), set->resident, secret, base, set->project};
+    const request asked = {set->store, set->directory, argv, environ, isatty(2), set->resident, secret, base, set->project, set->readonly};
     if (!find(set, &asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
@@ -236,7 +236,7 @@ static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
     const char *file = files == 1 ? argv[2 + step] : "compile_commands.json";
     if (files > 1 || file[0] == '-' || !has_remote(set) || getenv("HIPCACHE_PREFETCH"))
         return false;
-    const request asked = {set->store, set->directory, argv, environ, false, false, NULL, NULL, set->project};
+    const request asked = {set->store, set->directory, argv, environ, false, false, NULL, NULL, set->project, set->readonly};
     const ahead came = helper_fetch_ahead(&asked, file, set->statuses, start_engine, &text);
     if (came == AHEAD_DONE)
         (void)!write(1, text.at, text.size);

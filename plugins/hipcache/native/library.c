@@ -22,7 +22,7 @@ int hipcache_hit(const char *store, const char *directory, char *const *argv, ch
     char project[PATH_MAX];
     struct stat status;
     settings_of_project(directory, project, &status);
-    const request asked = {store, directory, argv, environment, terminal != 0, resident != 0, secret, NULL, project};
+    const request asked = {store, directory, argv, environment, terminal != 0, resident != 0, secret, NULL, project, false};
     record found;
     if (!direct_find(&asked, &found))
         return 0;

@@ -111,13 +111,15 @@ static bool read_line(const char *line, const char *const *allowed, settings *fo
         return set_format(&found->logs, words);
     if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
         return take_flag(words, &found->resident);
+    if (strcmp(key, "readonly") == 0 || strcmp(key, "HIPCACHE_READONLY") == 0)
+        return take_flag(words, &found->readonly);
     if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
         return take_share(words, found);
     return true;
 }
 
 /* The settings of a config file, if all of its lines are of the plainest kind. `allowed`: the keys that it may have;
- * NULL: any. `unsealed`, `unnoted`: certainly, none of its lines is that of the key, or of what follows a hit. */
+ * NULL: any. `unsealed`, `unnoted`: certainly, none of its lines is that of the key, or of what a hit leaves. */
 static bool read_file(const char *file, const char *const *allowed, settings *found, bool *unsealed, bool *unnoted) {
     static char text[MOST_CONFIG + 2];
     bool named = false;
@@ -131,7 +133,8 @@ static bool read_file(const char *file, const char *const *allowed, settings *fo
     found->remote = found->remote || (good && strcasestr(text, "remote"));
     found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") || strcasestr(text, "recache");
     *unsealed = good && !strcasestr(text, "key") && !strcasestr(text, "namespace") && !strchr(text, '\\');
-    *unnoted = good && !strcasestr(text, "log") && !strcasestr(text, "verify") && !strchr(text, '\\');
+    *unnoted = good && !strcasestr(text, "log") && !strcasestr(text, "verify") && !strcasestr(text, "readonly") &&
+               !strchr(text, '\\');
     for (char *line = text, *end; good && *line; line = end) {
         end = line + strcspn(line, "\n");
         if (*end)
@@ -207,9 +210,10 @@ static bool find_store(settings *found) {
 /* Those that a record leaves out, since they change no output (direct/variables.py). */
 static bool find_choices(settings *found) {
     const char *resident = value("HIPCACHE_RESIDENT"), *verify = value("HIPCACHE_VERIFY"), *prefetch = value("HIPCACHE_PREFETCH");
+    const char *readonly = value("HIPCACHE_READONLY");
     bool prefetches;
     return (!resident[0] || take_flag(resident, &found->resident)) && (!verify[0] || take_share(verify, found)) &&
-           (!prefetch[0] || take_flag(prefetch, &prefetches));
+           (!prefetch[0] || take_flag(prefetch, &prefetches)) && (!readonly[0] || take_flag(readonly, &found->readonly));
 }
 
 bool find_settings(settings *found) {

@@ -10,6 +10,7 @@ typedef struct {
     char store[PATH_MAX], project[PATH_MAX]; /* the project's config file; empty if there is none */
     bool file;     /* is there a config file? */
     bool resident; /* may the resident be asked, and started? */
+    bool readonly; /* is nothing to be written to the store? */
     bool remote;   /* may a remote be set in a config file? */
     bool forbids;  /* may anything there forbid to ask one? */
     bytes statuses; /* of those that decide which storage helper it is: each its number and its status */
