@@ -57,6 +57,14 @@ def test_the_summary_has_hits_by_architecture_causes_and_what_passed_through(tmp
     assert "first compile" in (tmp_path / "r.html").read_text()
 
 
+def test_the_summary_says_for_which_hits_a_front_end_ran(tmp_path: Path) -> None:
+    why = ("file 'k.hip' changed",)
+    edited = CompileOutcome("partial", units=(UnitOutcome("gfx906", True, False, True, why), NEW.units[1]))
+    done = run("--", "sh", "-c", LOGGED, directory=tmp_path, LINE=line(edited))
+    hits = "gfx906 1 of 1, host 0 of 1 (for 1 of these hits the front end ran again)"
+    assert done.stderr.splitlines()[2] == f"  hits by architecture: {hits}"
+
+
 def test_a_log_of_the_users_own_keeps_its_lines_and_counts_only_new_ones(tmp_path: Path) -> None:
     log = tmp_path / "own.jsonl"
     log.write_text(line(NEW) + "\n")

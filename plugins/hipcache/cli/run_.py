@@ -174,7 +174,9 @@ def _show(
     screen.line(f"  {counted(ends)}; hit rate {rate}")
     parts = [f"{name} {tally.hits} of {tally.hits + tally.misses}" for name, tally in asked_units(numbers.units)]
     if parts:
-        screen.line(f"  hits by architecture: {', '.join(parts)}")
+        again = sum(unit.hit and bool(unit.why) for entry in compiles for unit in entry.units)
+        after = f" (for {again} of these hits the front end ran again)" if again else ""
+        screen.line(f"  hits by architecture: {', '.join(parts)}{after}")
     for cause in causes[:_MOST_CAUSES]:
         screen.line(f"  missed: {cause.name}: {plural(cause.units, 'unit')} of {plural(len(cause.objects), 'object')}")
     if len(causes) > _MOST_CAUSES:
