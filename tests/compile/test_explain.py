@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, DEVICE_LIBRARIES, HIT, LLVM, MISS, Lab, kernel, script, toolchain
+from hip import ARCHS, DEVICE_LIBRARIES, HIT, LLVM, MISS, Lab, kernel, script, toolchain, with_19
 from hipcache.base.values import replace
 from hipcache.cli.explain import describe
 from hipcache.report import build
@@ -79,6 +79,17 @@ def test_what_was_evicted_may_have_been_there(lab: Lab) -> None:
     told = lab.hipcache("explain").out
     assert b"first compile of this object with this store" in told
     assert b"note: the store has evicted" in told
+
+
+@with_19
+def test_what_ran_for_an_object_of_another_name_after_an_edit_of_comments_is_told(lab: Lab) -> None:
+    own = "-fuse-cuid=hash"  # of the object's name, too
+    lab.hipcache(*lab.words(own))
+    lab.write("k.hip", "// a line\n" + (lab.root / "k.hip").read_text())
+    lab.hipcache(*lab.words(own, output="other.o"))
+    told = lab.hipcache("explain", "other.o").out.decode()
+    assert "note: linked again, from stored device code: gfx906" in told
+    assert "note: an edit changes nothing here, as the preprocessor says" in told
 
 
 # Of many

@@ -168,7 +168,10 @@ def _adopt(session: Session, manifest: ManifestCache, bound: Bound) -> bool:
     from hipcache.execution import passes
 
     ask = partial(passes.preprocess, session)
-    return replace(manifest.edits, preprocess=ask, clock=session.engine.clock).adopt(bound) is not None
+    adopted = replace(manifest.edits, preprocess=ask, clock=session.engine.clock).adopt(bound) is not None
+    if adopted:
+        session.serve("an edit changes nothing here, as the preprocessor says: the results from before it are used")
+    return adopted
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,8 @@ def _account(session: Session, units: Sequence[Ended], path: str) -> tuple[Recor
     told = [_explained(session, unit_end, old) for unit_end in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
     end = HIT if all(unit_end.hit for unit_end in units) else PARTIAL if hits or jobs else MISS
+    if linked := [unit_end.unit.name for unit_end in units if not (unit_end.hit or unit_end.missed)]:
+        session.serve(f"linked again, from stored device code: {', '.join(linked)}")
     record = _record(session, path, end, told)
     outcomes = tuple(
         UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, unit_end.seconds)

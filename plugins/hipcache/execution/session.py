@@ -24,9 +24,9 @@ from hipcache.store import faults
 @dataclass
 class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
-    something was not kept; `served`: in words, what was had from elsewhere; `unobserved`: was something not kept
-    because no pass can be observed here? `counted`: what became of precompiled headers, a name for each time (two
-    threads may append to a list at once; to increase a number they may not)."""
+    something was not kept; `served`: in words, how else than by a look-up here something was had; `unobserved`: was
+    something not kept because no pass can be observed here? `counted`: what became of precompiled headers, a name for
+    each time (two threads may append to a list at once; to increase a number they may not)."""
 
     engine: Engine
     command: Command
@@ -61,7 +61,7 @@ class Session:
             self._scans.save()
 
     def serve(self, what: str) -> None:
-        """Note in words that a result came from a remote or executor."""
+        """Note in words how a result was had: from a remote or executor, say."""
         self.served[what] = None
 
     def changed(self) -> str:
