@@ -9,6 +9,7 @@ import pytest
 from hip import write_files
 from hipcache.base.values import replace
 from hipcache.report.history import Record
+from hipcache.store import faults
 from recorded_compiles import checkouts, record, shown, unit
 
 
@@ -18,6 +19,27 @@ def test_a_mistyped_target_or_object_gets_the_nearest_one(tmp_path: Path, monkey
     for typed, near, records in (("kernles1", "kernels1", checkouts()), ("build/kernle.o", "build/kernel.o", [mine])):
         lines = shown(tmp_path, records, typed, status=1).splitlines()
         assert lines == [f"hipcache: the store knows no object or target '{typed}'", f"  did you mean '{near}'?"]
+
+
+@pytest.mark.parametrize("cause", ["full", "read-only"])
+def test_where_no_compile_is_recorded_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str) -> None:
+    """An object that is there was not mistyped."""
+    monkeypatch.chdir(tmp_path)
+    mine = replace(record("miss"), object=f"{tmp_path}/build/kernel.o")
+    write_files(tmp_path, {"build/kernle.o": ""})
+    assert "did you mean" not in shown(tmp_path, [mine], "build/kernle.o", status=1)
+    if cause == "full":
+        monkeypatch.setattr(faults, "lacking", lambda path: "no room")
+    env = {"HIPCACHE_READONLY": "1"} if cause == "read-only" else {}
+    why = {
+        "full": f"no compile is recorded: the disk of store '{tmp_path}/store' is full: no room in ",
+        "read-only": "no compile is recorded while the store is read-only (environment)",
+    }[cause]
+    lines = shown(tmp_path, [], "build/kernle.o", status=1, **env).splitlines()
+    assert lines[0] == "hipcache: the store has no record of a compile of 'build/kernle.o'"
+    assert lines[1].startswith(f"  {why}")
+    assert f"did you mean 'build/kernel.o'? Else: {why}" in shown(tmp_path, [], "build/kernl.o", status=1, **env)
+    assert f"note: {why}" in shown(tmp_path, [], "build/kernel.o", **env)
 
 
 def test_an_object_is_found_by_its_file_name_alone(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hipcache.direct import elsewhere
 from hipcache.direct.record import Output
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
-from hipcache.report import build, outcome, statistics
+from hipcache.report import build, conditions, outcome, statistics
 from hipcache.report.causes import FIRST_COMPILE
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.report.outcome import HIT, OUTCOMES, counted, is_check
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         lines, document = describe_build(several, what, settings), build_json(several, settings)
     else:
         record = recorded(settings, options.object)
-        note = hint(record, history, settings)
+        note = hint(record, history, settings) or why_none(settings)
         lines, document = (
             [*describe(record), *([f"  note: {note}"] if note else ())],
             {**_document(record), "hint": note},
@@ -111,9 +111,9 @@ def recorded(settings: config.Config, path: str | None, asked: str = "explain") 
     else:
         record = history.last()
     if record is None and path:
-        raise unknown(path, history, settings.dir, asked)
+        raise unknown(path, history, settings, asked)
     if record is None:
-        raise HipcacheError("the store has no record of a compile", another_store(settings.dir))
+        raise HipcacheError("the store has no record of a compile", why_none(settings) or another_store(settings.dir))
     return record
 
 
@@ -181,9 +181,10 @@ def of_name(typed: str, history: History) -> Record | None:
     return records[0] if records else None
 
 
-def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheError:
-    """The error for a name of which the store at `store` has no compile: it may be a source, a target (`inspect` takes
-    none), mistyped, or a program of objects that other targets compile. `asked`: the subcommand."""
+def unknown(typed: str, history: History, settings: Config, asked: str) -> HipcacheError:
+    """The error for a name of which the store has no compile: it may be a source, a target (`inspect` takes none),
+    mistyped, a program of objects that other targets compile, or an object of which none could be kept. `asked`: the
+    subcommand."""
     records = [record for record in history.each() if not is_check(record.object)]
     targets = Targets()
     path = os.path.abspath(typed)
@@ -203,14 +204,24 @@ def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheEr
     names = {os.path.relpath(record.object) for record in here or records}
     if asked != "inspect":
         names |= {name for record in here or records for name in targets.names(record.object) if os.sep not in name}
-    if True not in is_listed and (meant := nearest(typed, names - {typed}, 0.8)):
-        return HipcacheError(f"the store knows no object or target '{typed}'", f"did you mean '{meant}'?")
-    if not here:
-        return HipcacheError(of_none, another_store(store))
+    none_kept = why_none(settings)
+    if True not in is_listed and not os.path.exists(path) and (meant := nearest(typed, names - {typed}, 0.8)):
+        hint = f"did you mean '{meant}'?" + (f" Else: {none_kept}" if none_kept else "")
+        return HipcacheError(f"the store knows no object or target '{typed}'", hint)
+    if none_kept or not here:
+        return HipcacheError(of_none, none_kept or another_store(settings.dir))
     hint = f"in {listed(builds)} these compile HIP: {listed(sorted({_named(record, targets) for record in here}))}"
     if True in is_listed or (None in is_listed and not typed.endswith(_FILES_OF_COMPILES)):
         return HipcacheError(f"'{typed}' seems to compile no HIP itself", hint)
     return HipcacheError(of_none, hint)
+
+
+def why_none(settings: Config) -> str:
+    """A hint where the store keeps no records now, else empty."""
+    if settings.readonly:
+        return f"no compile is recorded while the store is read-only ({settings.origins['readonly']})"
+    found = next(conditions.of_store(settings), None)
+    return f"no compile is recorded: {found.message}: {found.hint}" if found else ""
 
 
 def another_store(store: Path) -> str:
