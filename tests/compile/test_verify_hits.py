@@ -14,7 +14,7 @@ from hipcache.base.values import replace
 from hipcache.clang.command import parse_each
 from hipcache.engine import open_engine
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
-from hipcache.verify import comparison, hit_check
+from hipcache.verify import comparison
 from hipcache.verify.comparison import Difference, first_difference
 from poison import poison
 
@@ -123,7 +123,7 @@ def test_a_compiler_that_differs_from_itself_is_told_apart(lab: Lab, capfd: pyte
     lab.warm()
     config, words = settings.load(lab.environ), lab.words()
     engine = replace(open_engine(config, lab.environ), runner=Noisy())
-    hit_check.compare(engine, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
+    comparison.compare(engine, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
     assert verified(lab) == {"varying": 1}
     assert capfd.readouterr().err == ""
     assert b"1 not reproducible by the compiler itself" in lab.hipcache("stats").out
@@ -137,8 +137,8 @@ def test_where_the_compiler_fails_it_says_why(lab: Lab) -> None:
     broken = script(lab.root.parent / "clang++", "echo 'error: broken' >&2; exit 3")
     config, words = settings.load(lab.environ), lab.words()
     commands = parse_each(tuple(words), str(lab.root), lab.environ)
-    with pytest.raises(hit_check.CompilerFails):
-        hit_check.compare(
+    with pytest.raises(comparison.CompilerFails):
+        comparison.compare(
             replace(open_engine(config, lab.environ), runner=Broken(str(broken))),
             commands,
             words,

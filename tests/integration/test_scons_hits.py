@@ -143,9 +143,9 @@ def test_a_hit_that_the_compiler_does_not_confirm_fails_in_its_words(newest: Pro
     newest.environ |= {"HIPCACHE_VERIFY": "1"}
     newest.construct(
         "from hipcache.base import errors\n"
-        "from hipcache.verify import hit_check\n"
+        "from hipcache.verify import comparison\n"
         "def compare(*_): raise errors.CompilerFails\n"
-        "hit_check.compare = compare\n"
+        "comparison.compare = compare\n"
         'env.HipObject("one.hip")'
     )
     newest.build()

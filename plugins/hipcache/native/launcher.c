@@ -31,7 +31,7 @@ static bool ends(const char *text, const char *with) {
     return size >= tail && strcmp(text + size - tail, with) == 0;
 }
 
-/* Is it this compile's turn? A draw of its own for each (verify/hit_check.py). */
+/* Is it this compile's turn? A draw of its own for each (verify/comparison.py). */
 static bool is_drawn(const settings *set) {
     uint64_t random;
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;

@@ -1,14 +1,13 @@
 """Trust, but verify: the entries of a store checked, and objects that it serves compared with fresh ones.
 
-verb         `hipcache verify`
-entries      each record and blob checked
-comparison   a stored compile with one by the user's own compiler, and the report of a difference
-hit_check    a hit, compared where it was delivered
+verb         `hipcache verify`: each record and blob checked, or objects compared
+comparison   a stored compile, or a hit where it was delivered, with one by the user's own compiler; and the report of a
+             difference
 """
 
 from __future__ import annotations
 
-HIT_CHECK = "hipcache.verify.hit_check"
+HIT_CHECK = "hipcache.verify.comparison"
 VERBS = {"verify": "hipcache.verify.verb"}
 # As of `report.statistics.CounterGroup`.
 COUNTERS = {
