@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hip import ENGINE_ALONE, HIT, LAUNCHER, MISS, Lab, only_19
 from hipcache.base.errors import HipcacheError
-from hipcache.cli import used
+from hipcache.cli.build_directory import Build, all_used_by, used_by
 from hipcache.inputs.keys import digest_file
 from hipcache.store import archive
 from hipcache.store.layout import action_name, blob_name
@@ -122,15 +122,15 @@ def test_links_of_device_code_below_the_directory_count(lab: Lab) -> None:
 def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
     lab.warm()
     store = LocalStore(lab.store, max_bytes=0)
-    built = used.Build("build", str(lab.root), frozenset([str(lab.root / "out.o")]))
-    names = used.all_by(built, store, "", int)
+    built = Build("build", str(lab.root), frozenset([str(lab.root / "out.o")]))
+    names = all_used_by(built, store, "", int)
     assert blob_name(digest_file(lab.root / "out.o")) in names
     assert "tools/any" in names and blob_name("0" * 64) not in names
     for name in [name for name in entries(lab) if name.startswith("actions/")]:
         store.remove_action(name.removeprefix("actions/"))
     assert action_name("0" * 64) not in names
     with pytest.raises(HipcacheError, match="knows no object"):
-        used.by(built, store, "", int)
+        used_by(built, store, "", int)
 
 
 @pytest.mark.files

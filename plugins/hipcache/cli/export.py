@@ -14,7 +14,8 @@ from hipcache.base import features
 from hipcache.base.errors import HipcacheError
 from hipcache.cache import entries as passes
 from hipcache.cache import exchange, references
-from hipcache.cli import Console, compilation_database, used
+from hipcache.cli import Console
+from hipcache.cli.build_directory import Build, Names, used_by
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.disk.compression import inflate
 from hipcache.native.hashing import blake3
@@ -67,11 +68,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _used_by(path: Path, store: LocalStore, basedir: str, console: Console) -> used.Names:
+def _used_by(path: Path, store: LocalStore, basedir: str, console: Console) -> Names:
     """Raises HipcacheError."""
-    build = used.Build.at(path, compilation_database.objects(path, console.environ))
+    build = Build.at(path, console.environ)
     with ProgressLine(console.err, "entries looked at") as progress:
-        names, unknown = used.by(build, store, basedir, progress.at)
+        names, unknown = used_by(build, store, basedir, progress.at)
     if unknown:
         count = plural(len(unknown), "object")
         print(f"{count} of '{path}' left out: not known to the store, such as '{unknown[0]}'", file=console.err)

@@ -14,7 +14,8 @@ from hipcache import config
 from hipcache.base.errors import ConfigError, HipcacheError
 from hipcache.base.patterns import pattern
 from hipcache.cache import references
-from hipcache.cli import Console, compilation_database, used
+from hipcache.cli import Console
+from hipcache.cli.build_directory import Build, all_used_by
 from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.config.settings import VARIABLES, parse_size
 from hipcache.report import conditions
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if store is None:
         return 0
     path = options.not_used_by
-    build = used.Build.at(path, compilation_database.objects(path, console.environ)) if path else None
+    build = Build.at(path, console.environ) if path else None
     basedir = str(settings.basedir or "")
     if build and options.namespace:
         raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         keeping: Callable[[], Container[str]] | None = None
         eviction = None
         if build:
-            keeping = partial(used.all_by, build, store, basedir, looked.at)
+            keeping = partial(all_used_by, build, store, basedir, looked.at)
         elif options.namespace:
             evicted = seal.read(settings.key).within(options.namespace)
             eviction = Eviction(store, evicted, looked.at)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from hipcache import config
 from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import references
-from hipcache.cli import Console, compilation_database, refuse_alone
+from hipcache.cli import Console, build_directory, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="build",
         type=Path,
         metavar="DIR",
-        help=f"the build directory, which has a {compilation_database.LIST} (default: .)",
+        help=f"the build directory, which has a {build_directory.LIST} (default: .)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -115,7 +115,7 @@ def _as_json(checked: Checked) -> dict[str, object]:
 def _compile(settings: Config, options: argparse.Namespace, console: Console) -> int:
     # Looked at, not used: nothing is stored, and what is used least stays so.
     engine = open_engine(replace(settings, readonly=True, recache=False), console.environ)
-    listed = compilation_database.commands(options.build or Path(), console.environ)
+    listed = build_directory.commands(options.build or Path(), console.environ)
     done: list[Compared] = []
     rest = sample(listed, len(listed))
     with (

@@ -1,5 +1,5 @@
-"""The entries of a store that the objects of one build have used: those that `hipcache gc --not-used-by` leaves, and
-`hipcache export --used-by` takes.
+"""A build directory: the commands of its compile_commands.json, and the entries of a store that its objects have used:
+those that `hipcache gc --not-used-by` leaves, and `hipcache export --used-by` takes.
 
 A direct record (`direct/record.py`) names the files that it wrote, and each entry that its units used; a
 direct hit notes the use of the same ones. So all records are read, and those count that wrote an object of the build,
@@ -12,15 +12,19 @@ small.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hipcache.base.errors import HipcacheError
+from hipcache.base.errors import HipcacheError, PassThrough
 from hipcache.cache import references
+from hipcache.clang import tools
+from hipcache.clang.command import Command, parse_each
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.report.history import History, Record
@@ -28,9 +32,41 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
 from hipcache.store.local import LocalStore
 
+LIST = "compile_commands.json"
 # The kind in the key of a unit of a link (link/steps.py).
 _LINK = "device link"
 _HINT = "nothing was changed; build it again with this store"
+
+
+def commands(build: Path, environ: Mapping[str, str]) -> list[Command]:
+    """Each HIP compile of the list in directory `build` (or of that file itself). Raises HipcacheError."""
+    file = build / LIST if build.is_dir() else build
+    hint = "have the build tool write it (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=ON), and name its directory"
+    try:
+        listed = json.loads(file.read_bytes())
+    except OSError as error:
+        raise HipcacheError(f"cannot read '{file}': {error.strerror}", hint) from error
+    except (ValueError, RecursionError) as error:
+        raise HipcacheError(f"'{file}' is no JSON: {error}", hint) from error
+    if not isinstance(listed, list):
+        raise HipcacheError(f"'{file}' is no list of compiles", hint)
+    return [command for entry in listed for command in _of(entry, environ, file)]
+
+
+def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]:
+    """The commands of an entry; none if hipcache would leave it to the compiler."""
+    try:
+        words = entry.get("arguments") or shlex.split(entry["command"])
+        directory = os.path.normpath(file.absolute().parent / entry["directory"])
+        argv = tools.behind([str(word) for word in words])
+        if "\0" in directory:
+            raise ValueError("its directory is no path")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise HipcacheError(f"'{file}' holds an entry that is no compile: {str(entry)[:80]}") from error
+    try:
+        yield from parse_each(argv, directory, environ)
+    except PassThrough:
+        return
 
 
 class Build(NamedTuple):
@@ -41,8 +77,12 @@ class Build(NamedTuple):
     objects: frozenset[str]
 
     @classmethod
-    def at(cls, path: Path, objects: frozenset[str]) -> Build:
-        """The build of a build directory, or of its list of compiles."""
+    def at(cls, path: Path, environ: Mapping[str, str]) -> Build:
+        """The build of a build directory, or of its list of compiles. Raises HipcacheError."""
+        objects = frozenset(
+            command.path(command.output or os.path.splitext(os.path.basename(command.source))[0] + ".o")
+            for command in commands(path, environ)
+        )
         return cls(str(path), str((path if path.is_dir() else path.parent).absolute()), objects)
 
 
@@ -60,9 +100,9 @@ class Used(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def all_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Names:
-    """As `by`. Raises HipcacheError also if it is not known of all objects."""
-    names, unknown = by(build, store, basedir, progress)
+def all_used_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Names:
+    """As `used_by`. Raises HipcacheError also if it is not known of all objects."""
+    names, unknown = used_by(build, store, basedir, progress)
     if unknown:
         count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
         raise HipcacheError(
@@ -71,7 +111,7 @@ def all_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[in
     return names
 
 
-def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Used:
+def used_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Used:
     """`basedir`: HIPCACHE_BASEDIR, or nothing; `progress` is given the number of records that were read. Raises
     HipcacheError if the store knows no object of the build."""
     if not build.objects:
