@@ -13,9 +13,8 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
-from hipcache.direct.contents import known_contents
 from hipcache.direct.guards import DIGITS, GUARD, by_entries, guard
-from hipcache.direct.record import SYSTEM_DOMAIN, pack_list, state_digest, system_digest
+from hipcache.direct.record import SYSTEM_DOMAIN, known_contents, pack_list, state_digest, system_digest
 from hipcache.disk.times import file_systems
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, changed, merge, states, status_text
 from hipcache.processes import LIST, observe

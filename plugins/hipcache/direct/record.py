@@ -7,7 +7,7 @@ anew.
 
 The variables and every path that mattered are in the record twice. Once as one digest of their *state*, which takes a
 `stat` for each file (`inputs/watched.py`). Where that differs (a fresh clone has other inodes and times; so has a store
-in a container), their *contents* decide, as in ccache's direct mode: see `direct/contents.py`. If these are as they
+in a container), their *contents* decide, as in ccache's direct mode (see below). If these are as they
 were, the native program writes the state that it found into the record, in place of the old one, so that the next hit
 takes the short way (`native/refresh.c`). A state stands for the contents only if all files in it were old enough when
 they were read (git calls the others racily clean). So a record of young files has no state, until it is refreshed.
@@ -30,7 +30,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
                   hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
-    contents      string: of `watched` (`direct/contents.py`); empty if they are not known
+    contents      string: of `watched` (see below); empty if they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
                   `watched.states` gives for it: so the digest means the same without the record (`native/ask.c`);
                   NO_STATE if not known
@@ -45,11 +45,34 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     variables     sorted; each NAME=VALUE followed by NUL
 
 The paths of 1,000 headers take 25 KB so (80 KB in full). The blobs of object and list are among `uses`.
+
+The *contents* are all that a compile depended on, known by what it is and not by the numbers that the file system gives
+it: a fresh clone, an unpacked store and a container have the same files with other inodes, times and owners. The native
+program compares them (`native/contents.c`). The engine does the same when it checks a trace (`inputs/trace.py`); but
+contents are compared plainly here: after an edit of a comment the engine decides.
+
+Their format, for each path of a list in its order (numbers as 8 bytes, little-endian). *type* is the mode of `stat`
+without permissions, but for who may execute a regular file:
+
+    FILE     f   type, size, BLAKE3 of the content: 48 bytes. A directory that was listed: type, 0, as ENTRIES. A
+                 character device: type, its number, 32 zeros
+    MODE     m   type
+    SAME     i   the number of the first such path in the list that has its device and inode: clang takes two names of
+                 one file (or one directory of headers) for one
+    NUMBER   o   device, inode
+    LINK     l   type (lstat), length of the text of the link, that text
+    ENTRIES  e   as in the state
+    PROCESSOR  p  the same
+    GONE, ABSENT, guards: nothing
+
+Which content a status stood for is known from the compile, for files of any age. The content of other files is read,
+which is the one that was read before only if they are old.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -58,14 +81,29 @@ from hipcache.base import shared
 from hipcache.base.shared import terminated
 from hipcache.base.values import dataclass
 from hipcache.config.files import project_file
-from hipcache.inputs.keys import digest_bytes, make_key
-from hipcache.inputs.watched import Watched
+from hipcache.inputs.keys import digest_bytes, digest_file, make_key
+from hipcache.inputs.readset import Status, status_of
+from hipcache.inputs.watched import (
+    ABSENT,
+    ENTRIES,
+    FILE,
+    GONE,
+    LINK,
+    MODE,
+    NUMBER,
+    PROCESSOR,
+    SAME,
+    Watched,
+    entries_digest,
+)
+from hipcache.processes import LIST, observe
 
 DOMAIN = terminated(shared.VARIABLES_DOMAIN)
 STATE_DOMAIN = terminated(shared.STATE_DOMAIN)
 NO_STATE = bytes(32).hex()
 SYSTEM_DOMAIN = terminated(shared.SYSTEM_DOMAIN)
 _LONGEST = 0xFFFF
+_EXECUTABLE = 0o111
 # Places of parts of the format.
 _DIGEST = 32
 _IGNORED_AT = 2 * _DIGEST + 8
@@ -270,3 +308,63 @@ def _list(texts: Iterable[tuple[bytes, list[bytes]]]) -> bytes:
         parts += [struct.pack("<HH", len(head), len(tail)) + tail for tail in tails[1:]]
         before = head + tails[-1]
     return b"".join(parts)
+
+
+class ContentsUnknown(Exception):
+    """Something is of another kind, has changed, or is too young; only speed is lost."""
+
+
+def type_of(mode: int) -> int:
+    return stat.S_IFMT(mode) | (mode & _EXECUTABLE if stat.S_ISREG(mode) else 0)
+
+
+def known_contents(
+    watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str], old: float
+) -> tuple[bytes, str]:
+    """The contents, and why they are not known: one of the two is empty, or both where nothing is watched. `found`:
+    what `watched.states` gave for them just now; `digests`: of contents, by the status that their file had; `old`:
+    seconds of the epoch, what changed after that is too young to be read here."""
+    parts: list[bytes] = []
+    places: dict[bytes, int] = {}
+    try:
+        for entry in each_once(watched):
+            state = found.get((entry.kind, entry.path), b"")
+            if entry.kind == SAME:
+                parts.append(struct.pack("<Q", places.setdefault(state, len(places))))
+            elif entry.kind == FILE:
+                parts.append(_file(entry.path, entry.known, state, digests, old))
+            elif entry.kind == MODE:
+                parts.append(struct.pack("<Q", type_of(*struct.unpack("<Q", state))))
+            elif entry.kind == LINK:
+                parts.append(struct.pack("<Q", type_of(struct.unpack_from("<Q", state)[0])) + state[8:])
+            elif entry.kind in (ENTRIES, NUMBER, PROCESSOR):
+                parts.append(state)
+            elif entry.kind in (GONE, ABSENT):
+                continue
+    except (OSError, struct.error, ContentsUnknown) as unknown:
+        return b"", str(unknown)
+    return b"".join(parts), ""
+
+
+def _file(path: str, listed: object, state: bytes, digests: Mapping[Status, str], old: float) -> bytes:
+    """`listed`: of a directory, see `Watched`."""
+    device, inode, mode, size, modified, changed = struct.unpack("<QQQQqq", state)
+    status: Status = (device, inode, size, modified, changed)
+    kind = type_of(mode)
+    if stat.S_ISDIR(mode):
+        entries = entries_digest(path)
+        if status_of(os.stat(path)) != status or (isinstance(listed, str) and observe.sign(LIST, path) != listed):
+            raise ContentsUnknown(f"'{path}' changed while hipcache listed it")
+        return struct.pack("<QQ", kind, 0) + entries
+    if stat.S_ISCHR(mode):
+        return struct.pack("<QQ", kind, os.stat(path).st_rdev) + bytes(32)
+    if not stat.S_ISREG(mode):
+        raise ContentsUnknown(f"'{path}' is not a file")
+    digest = digests.get(status)
+    if digest is None:
+        if max(modified, changed) >= old * 1e9:
+            raise ContentsUnknown(f"'{path}' was changed too recently")
+        digest = digest_file(path)
+        if status_of(os.stat(path)) != status:
+            raise ContentsUnknown(f"'{path}' changed while hipcache read it")
+    return struct.pack("<QQ", kind, size) + bytes.fromhex(digest)

@@ -9,13 +9,13 @@ from pathlib import Path
 from hipcache.base import features
 from hipcache.base.errors import StoreError
 from hipcache.direct import guards, variables
-from hipcache.direct.contents import known_contents
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
     NO_STATE,
     DirectRecord,
     is_of_system,
     key,
+    known_contents,
     of_project,
     pack_list,
     state_digest,

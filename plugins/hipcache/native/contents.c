@@ -1,4 +1,4 @@
-/* Compares the contents of all that a record lists: direct/contents.py has the format and the reasons.
+/* Compares the contents of all that a record lists: direct/record.py has the format and the reasons.
  * The newest file is read first, as it is most likely the one that was edited. */
 #define _GNU_SOURCE
 #include "look.h"
