@@ -24,8 +24,8 @@ from hipcache.inputs.trace import Files
 from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
-from hipcache.remote.helper.adoption import Searches
 from hipcache.remote.helper.start import Compilers
+from hipcache.remote.invocation import Searches
 from hipcache.store.local import LocalStore
 from squashfs import image
 from test_identity_tools import Loader, digest

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hip import LAUNCHER, Ended, Lab, kernel, settle
 from hipcache.remote import invocation
-from hipcache.remote.helper.adoption import Adoption
 from hipcache.remote.helper.commands import Listed
 from hipcache.remote.helper.fetches import Prefetch
+from hipcache.remote.invocation import Adoption
 from hipcache.store.local import LocalStore
 from remote_lab import SERVERS, Server, Team, free_port, remote_counts, running, uploaded
 from remote_team import patient, web

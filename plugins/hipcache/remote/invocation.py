@@ -26,19 +26,23 @@ from __future__ import annotations
 import json
 import os
 import struct
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
 from hipcache import __version__
-from hipcache.base.values import dataclass, replace
+from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import exchange
 from hipcache.config.files import project_file
+from hipcache.direct import elsewhere, record, variables
 from hipcache.direct.guards import DIGITS, GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, is_digest, make_key
-from hipcache.inputs.readset import Status
+from hipcache.inputs.memos import Memos
+from hipcache.inputs.readset import Status, known_by
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.store import Store
 
@@ -48,6 +52,7 @@ _START = b'{"invocations":'
 _ALONE = frozenset(["-MD", "-MMD", "-MP", "-MV"])
 _WITH_VALUE = ("-MF", "-MT", "-MQ")
 _ARCHES = ("--offload-arch=", "--cuda-gpu-arch=")
+_NO_MEMOS = Memos(lambda key: None, lambda key, memo: None)
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,8 @@ class WholeCompile:
     """A whole compile for a team: its direct record without what is of one machine, in the manifest of its command.
 
     The record has no state, since a status says nothing on another machine: contents decide there, and no guard counts
-    as it stands. What a compile comes to must follow from that (`Provenance.anywhere`). `helper/adoption`
-    takes it into another store.
+    as it stands. What a compile comes to must follow from that (`Provenance.anywhere`). `Adoption` takes it into
+    another store.
 
     `everywhere`: that for every checkout, if there is one; `system`: what is in the system list; `reads`, `asked`: see
     above; `tools`: as of `Provenance`.
@@ -252,3 +257,123 @@ def project_reads(
             if digest:
                 reads.append((need.path, digest))
     return reads
+
+
+@dataclass
+class Searches:
+    """Finds the names of variables that the tools never ask for. Each set of tools is searched once for the same names,
+    by one thread. Nothing of it is stored, since another machine says which tools these are."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: dict[tuple[object, ...], set[str]] = field(default_factory=dict)
+
+    def never_asked(self, names: frozenset[str], tools: tuple[str, ...]) -> set[str]:
+        with self._lock:
+            key = (names, *((tool, _state(tool)) for tool in tools))
+            if key not in self._known:
+                self._known[key] = variables.never_asked(names, {"": tools}, _NO_MEMOS)
+            return self._known[key]
+
+
+@dataclass
+class Adoption:
+    """Takes a whole compile of a team's into `store`: its direct record goes where the very command looks for it.
+
+    Whether the record is worth that follows from the manifest: the command is the same, and so are the project's files
+    that it has read. The native launcher compares all that the record lists, as ever.
+
+    Which variables matter is known by name, and another machine has others: those that the tools of the record never
+    ask for are added to those that it ignores (`direct/variables`). Are the tools others, the record does not hold in
+    any case.
+
+    `environ`: of the command; `base`: the base directory, or nothing; `content`: who has direct records, where not only
+    the store does."""
+
+    store: Store
+    environ: Mapping[str, str]
+    base: str
+    searches: Searches = field(default_factory=Searches)
+    content: Callable[[str], bytes | None] | None = None
+    _digests: dict[str, str] = field(default_factory=dict)
+    _variables: dict[tuple[frozenset[str], str, bool], str] = field(default_factory=dict)
+
+    def key(self, argv: Sequence[str], cwd: str) -> str:
+        """The key of the manifest of a command."""
+        return manifest_key(argv, cwd, self._basedir.portable)
+
+    def fitting(self, manifest: Manifest, argv: Sequence[str]) -> Invocation | None:
+        """The compile that the command stands for, as far as the project's own files show it."""
+        for known in manifest.invocations:
+            local = self._local(known)
+            if plain(map(local, known.argv)) == plain(argv) and all(
+                self._digest(local(path)) == digest for path, digest in known.reads
+            ):
+                return known
+        return None
+
+    def is_of(self, known: Invocation, argv: Sequence[str]) -> bool:
+        """Is it that very command, with the options of dependency files?"""
+        return tuple(map(self._local(known), known.argv)) == tuple(argv)
+
+    def is_here(self, known: Invocation, cwd: str) -> bool:
+        return self.store.get_action(self._direct_key(known, cwd)) is not None
+
+    def adopt(self, known: Invocation, cwd: str) -> bool:
+        """False if not all of its contents are in the store, or nothing can be written there."""
+        with suppress(StoreError):
+            record = self.record(known, cwd)
+            self.store.put_actions(record)
+            return bool(record)
+        return False
+
+    def record(self, known: Invocation, cwd: str) -> dict[str, bytes]:
+        """The record that `adopt` puts into the store, by its key; none if not all of its contents are there."""
+        content = (self.content or self.store.get_blob)(known.record)
+        if content is None or not all(map(self.store.has_blob, known.needs)):
+            return {}
+        return {self._direct_key(known, cwd): self._with_variables(content, known, cwd)}
+
+    def _direct_key(self, known: Invocation, cwd: str) -> str:
+        """The key of the direct record of this command; no manifest can choose another one."""
+        argv = tuple(map(self._local(known), known.argv))
+        return elsewhere.key(argv, cwd, self.base) if known.everywhere else record.key(argv, cwd)
+
+    def _with_variables(self, content: bytes, known: Invocation, cwd: str) -> bytes:
+        ignored = record.ignored_in(content)
+        if ignored is None or not known.tools:
+            return content
+        if record.has_variables(content, self._variables_digest(ignored, cwd, everywhere=known.everywhere)):
+            return content  # most machines of a team have the same: the tools are large
+        return record.ignoring(
+            content, ignored | self.searches.never_asked(frozenset(self.environ) - ignored, known.tools)
+        )
+
+    def _variables_digest(self, ignored: frozenset[str], cwd: str, *, everywhere: bool) -> str:
+        """The digest of the variables that count for this command; records of one build ignore the same ones."""
+        if (ignored, cwd, everywhere) not in self._variables:
+            portable = self._basedir.portable if everywhere else str
+            mine = variables.compared(self.environ, ignored, cwd)
+            digest = record.variables_digest({name: portable(value) for name, value in mine.items()})
+            self._variables[ignored, cwd, everywhere] = digest
+        return self._variables[ignored, cwd, everywhere]
+
+    @property
+    def _basedir(self) -> Basedir:
+        return Basedir(self.base)
+
+    def _local(self, known: Invocation) -> Callable[[str], str]:
+        return self._basedir.local if known.everywhere else str
+
+    def _digest(self, path: str) -> str:
+        """Empty if it cannot be read."""
+        if path not in self._digests:
+            self._digests[path] = ""
+            with suppress(OSError, ValueError):
+                self._digests[path] = digest_file(path)
+        return self._digests[path]
+
+
+def _state(path: str) -> object:
+    with suppress(OSError, ValueError):
+        return known_by(path)
+    return ()

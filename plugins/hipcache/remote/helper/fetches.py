@@ -19,11 +19,10 @@ from hipcache.config import Config, basedir_at
 from hipcache.remote import invocation
 from hipcache.remote.breaker import MEMORY, Breaker
 from hipcache.remote.helper import commands
-from hipcache.remote.helper.adoption import Adoption, Searches
 from hipcache.remote.helper.commands import Listed, Question, listed
 from hipcache.remote.helper.remotes import Remote
 from hipcache.remote.helper.transfer import Backlog, TransferCounts
-from hipcache.remote.invocation import Invocation, Manifest
+from hipcache.remote.invocation import Adoption, Invocation, Manifest, Searches
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST
 from hipcache.store import Store
