@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hipcache.base.errors import StoreError
 from hipcache.engine import Engine
-from hipcache.inputs.memos import Memos, of_actions
+from hipcache.inputs.identity import Memos, memos_in
 from hipcache.store.local import LocalStore
 
 
@@ -22,7 +22,7 @@ def share(place: str) -> None:
     """For all engines of this process."""
 
     def memos(engine: Engine) -> Memos:
-        return shared(of_actions(engine.store.get_action, engine.keep_for_speed), Path(place))
+        return shared(memos_in(engine.store.get_action, engine.keep_for_speed), Path(place))
 
     Engine.memos = property(memos)  # type: ignore[method-assign,assignment]
 
@@ -41,7 +41,7 @@ def give(place: Path, environ: Mapping[str, str]) -> None:
     for memo in place.iterdir():
         if not memo.suffix and b"/tmp/" not in (content := memo.read_bytes()):  # whole, and of this machine's tools
             with suppress(StoreError):  # a test of a store that cannot be made
-                of_actions(local.get_action, local.put_action).keep(memo.name, content)
+                memos_in(local.get_action, local.put_action).keep(memo.name, content)
 
 
 def shared(own: Memos, place: Path) -> Memos:

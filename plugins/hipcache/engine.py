@@ -17,7 +17,7 @@ from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
-from hipcache.inputs.memos import Memos, of_actions
+from hipcache.inputs.identity import Memos, memos_in
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
@@ -57,7 +57,7 @@ class Engine:
 
     @property
     def memos(self) -> Memos:
-        return of_actions(self.store.get_action, self.keep_for_speed)
+        return memos_in(self.store.get_action, self.keep_for_speed)
 
     def last(self, path: str) -> Record | None:
         """The last compile of `path`."""

@@ -12,7 +12,7 @@ from direct_lab import Direct, direct
 from hip import Lab, only_19
 from hipcache import native
 from hipcache.direct import variables
-from hipcache.inputs.memos import Memos
+from hipcache.inputs.identity import Memos
 
 __all__ = ["direct"]
 pytestmark = pytest.mark.archs(1)

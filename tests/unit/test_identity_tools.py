@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from hipcache.config import Config
 from hipcache.engine import open_engine
-from hipcache.inputs import memos
-from hipcache.inputs.identity import Identities
-from hipcache.inputs.memos import Memos
+from hipcache.inputs import identity
+from hipcache.inputs.identity import Identities, Memos
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.store.local import LocalStore
@@ -284,6 +283,6 @@ def test_a_memo_in_the_store_is_sound_to_verify_and_never_unpacks_to_more_than_i
     assert Identities(Loader(), {}, engine.memos, much_later()).digest(str(tmp_path / "tool"))
     store = LocalStore(tmp_path / "store", max_bytes=0)
     assert [verb.check(store).records, verb.check(store).damaged] == [1, []]
-    bomb = zlib.compress(bytes(memos.MOST + 1))
+    bomb = zlib.compress(bytes(identity.MOST_MEMO + 1))
     store.put_action("0" * 64, bomb)
     assert engine.memos.load("0" * 64) is None

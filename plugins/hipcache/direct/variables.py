@@ -27,8 +27,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from hipcache import native
+from hipcache.inputs.identity import Memos
 from hipcache.inputs.keys import make_key
-from hipcache.inputs.memos import Memos
 from hipcache.native import interruptible
 
 _BEGINNING = 8

@@ -1,4 +1,5 @@
-"""The identity of a tool: its content and that of the libraries it loads, not its name or version.
+"""The identity of a tool: its content and that of the libraries it loads, not its name or version. And the memos of
+what was found out about tools.
 
 Digesting clang's libraries takes a second, so the answer is remembered, under the status (device, inode, size,
 both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one
@@ -21,18 +22,22 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass
+from hipcache.disk.compression import STORED, inflate
 from hipcache.inputs.keys import digest_file, make_key
-from hipcache.inputs.memos import Memos
 from hipcache.inputs.readset import tells
 from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched
 from hipcache.processes.runner import Runner
 
+# Bytes of a memo.
+MOST_MEMO = 16 << 20
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
 _FORMAT = 4
@@ -281,3 +286,26 @@ def _dynamic_paths(path: str) -> list[str] | None:
                 text = file.read(4096).split(b"\0", 1)[0]
                 paths += [entry for entry in os.fsdecode(text).split(":") if entry]
         return paths
+
+
+@dataclass(frozen=True)
+class Memos:
+    """What was found out once about tools, kept as actions of the store: there it is limited, checked and sealed like
+    everything else.
+
+    `load` gives the memo of a key, None if there is none; `keep` stores one (only speed is lost if it cannot)."""
+
+    load: Callable[[str], bytes | None]
+    keep: Callable[[str, bytes], None]
+
+
+def memos_in(get: Callable[[str], bytes | None], put: Callable[[str, bytes], None]) -> Memos:
+    """Those in a store whose actions these functions get and put."""
+
+    def load(key: str) -> bytes | None:
+        packed = get(key)
+        with contextlib.suppress(zlib.error):
+            return inflate(packed, MOST_MEMO) if packed else None
+        return None
+
+    return Memos(load, lambda key, memo: put(key, zlib.compress(memo, STORED)))

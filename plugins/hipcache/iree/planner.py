@@ -43,9 +43,8 @@ from hipcache.execution.local import said
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.identity import is_script
+from hipcache.inputs.identity import Memos, is_script
 from hipcache.inputs.keys import digest_bytes, make_key
-from hipcache.inputs.memos import Memos
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable

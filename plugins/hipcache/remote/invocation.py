@@ -40,8 +40,8 @@ from hipcache.direct import elsewhere, record, variables
 from hipcache.direct.guards import DIGITS, GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.identity import Memos
 from hipcache.inputs.keys import digest_file, is_digest, make_key
-from hipcache.inputs.memos import Memos
 from hipcache.inputs.readset import Status, known_by
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.store import Store
