@@ -199,7 +199,7 @@ def test_a_store_of_another_user_is_not_called_a_matter_of_settings(
 ) -> None:
     LocalStore(shell.dir, max_bytes=0).put_blob(b"x")
     refused = OSError(errno.EACCES, os.strerror(errno.EACCES), str(shell.dir))
-    monkeypatch.setattr("hipcache.store.access.why_not_writable", lambda store: refused)
+    monkeypatch.setattr("hipcache.store.faults.why_not_writable", lambda store: refused)
     for words in (["gc"], ["clear"], ["import", "a.tar.gz"]):
         assert shell(*words) == 1
         assert shell.err.splitlines()[0] == f"hipcache: store '{shell.dir}' cannot be written: Permission denied"

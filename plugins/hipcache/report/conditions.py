@@ -23,7 +23,7 @@ from hipcache.config.settings import NO_EXECUTOR
 from hipcache.disk.confined import Confined
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import statistics, telling
-from hipcache.store import access, faults, seal
+from hipcache.store import faults, seal
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
 
@@ -137,7 +137,7 @@ def of_store(settings: Config) -> Iterator[Condition]:
         if lacking:
             yield full(settings, f"the disk of store '{place}' is full: {lacking} in '{path}'")
             return
-    divided = access.divided(Confined(settings.dir))
+    divided = faults.divided(Confined(settings.dir))
     if divided:
         message = f"in store '{place}' nothing can be moved from 'v2/tmp' to 'v2/{divided}': one of them is a mount"
         yield Condition("store_divided", message, _NO_MOUNT, place)
@@ -159,7 +159,7 @@ def of_left(settings: Config, left: PassThrough) -> Iterator[Condition]:
 
 def of_new_store(settings: Config) -> Iterator[Condition]:
     """The same before any compile, but a directory is made for it, and removed: for the doctor."""
-    error, place = access.why_not_created(Confined(settings.dir)), os.fspath(settings.dir)
+    error, place = faults.why_not_created(Confined(settings.dir)), os.fspath(settings.dir)
     if error:
         yield Condition("store_not_writable", f"store '{place}' cannot be created: {error.strerror}", _ELSEWHERE, place)
 

@@ -22,7 +22,7 @@ from hipcache.config import Config
 from hipcache.disk import compression
 from hipcache.disk.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.native.hashing import blake3
-from hipcache.store import StoreSize, access, output, seal
+from hipcache.store import StoreSize, faults, output, seal
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
@@ -425,7 +425,7 @@ def is_there(config: Config) -> bool:
 
 def open_store(config: Config, *, read_only: bool = False, defers_upkeep: bool = False) -> LocalStore:
     """Read-only if that is asked for, here or in the settings, or if this user may not write it. Raises StoreError."""
-    read_only = read_only or config.readonly or access.why_not_writable(Confined(config.dir)) is not None
+    read_only = read_only or config.readonly or faults.why_not_writable(Confined(config.dir)) is not None
     sealed = seal.read(config.key).within(config.namespace)
     return LocalStore(
         config.dir,
@@ -440,7 +440,7 @@ def open_store(config: Config, *, read_only: bool = False, defers_upkeep: bool =
 
 def open_to_write(config: Config) -> LocalStore:
     """Raises StoreError, also if this user may not write it."""
-    refused = None if config.readonly else access.why_not_writable(Confined(config.dir))
+    refused = None if config.readonly else faults.why_not_writable(Confined(config.dir))
     if refused:
         raise StoreError(
             f"store '{config.dir}' cannot be written: {refused.strerror}",

@@ -9,7 +9,7 @@ from pathlib import Path
 from hipcache.base.errors import StoreError
 from hipcache.disk import locks
 from hipcache.disk.confined import Confined
-from hipcache.store import access, faults, scratch
+from hipcache.store import faults, scratch
 from hipcache.store.entries import Entries
 from hipcache.store.faults import as_store_error
 from hipcache.store.layout import LOCKS, TMP, make
@@ -77,7 +77,7 @@ class Work:
             if not read_only:
                 with as_store_error("create a directory in", place):
                     self._entries.with_layout(lambda: self._confined.status(TMP))
-            if read_only or not access.is_private(self._confined):
+            if read_only or not faults.is_private(self._confined):
                 import tempfile  # 5 ms, and only here
 
                 private = tempfile.TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True)
