@@ -21,7 +21,7 @@ from hipcache.build import (
     Step,
     Trace,
 )
-from hipcache.build.results import Caches
+from hipcache.build.loop import Caches
 from hipcache.build.storage import ActionCache, ContentStore
 from hipcache.cache.content import ContentCache, ReadSets, Shelf
 from hipcache.cache.manifest import NEVER, ManifestCache

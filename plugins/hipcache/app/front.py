@@ -14,8 +14,7 @@ from hipcache.base import features
 from hipcache.base.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Cache, End, Graph, Process, Unit
-from hipcache.build.loop import Executor, InProcess, World, build
-from hipcache.build.results import Caches, ResultCache
+from hipcache.build.loop import Caches, Executor, InProcess, ResultCache, World, build
 from hipcache.build.storage import LocalFlight
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache

@@ -1,5 +1,5 @@
 """What any build does, with no word of clang: actions with their results (`action`), their order (`graph`), the `loop`
-over them, `results` in caches over `storage`, and what is delivered (`delivery`, `depfile`)."""
+over them with its caches, the protocols of `storage`, and what is delivered (`delivery`, `depfile`)."""
 
 from hipcache.build.action import (
     EACH_TIME,

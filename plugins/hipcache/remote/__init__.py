@@ -18,7 +18,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hipcache.build.results import ResultCache
+    from hipcache.build.loop import ResultCache
     from hipcache.cache.content import Shelves
     from hipcache.config import Config
     from hipcache.remote.client import Client

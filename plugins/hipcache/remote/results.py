@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.base.values import dataclass, field
 from hipcache.build import ActionResult, Bound, Missing, Ran
-from hipcache.build.results import ResultCache
+from hipcache.build.loop import ResultCache
 from hipcache.build.storage import NotedActions
 from hipcache.cache.content import Shelves
 from hipcache.report import statistics

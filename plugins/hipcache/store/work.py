@@ -42,7 +42,7 @@ class Work:
         So it may where the holder does not come to its end: then gives True after a while.
 
         Who holds a key may wait for one of a later stage of the same unit alone (front end, back end, link; see
-        `build/results`): two processes that each wait for the other's key wait until then."""
+        `build/loop`): two processes that each wait for the other's key wait until then."""
         try:
             fd = -1 if self._entries.read_only else self._open_locks()
         except OSError:
