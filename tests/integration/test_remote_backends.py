@@ -18,9 +18,8 @@ if not HAS_CLIENTS:
 from hipcache.base.values import replace
 from hipcache.remote import envelope
 from hipcache.remote.address import Address, parse
-from hipcache.remote.backend import Backend, Blob, RemoteError, blob_of
+from hipcache.remote.backend import Backend, Blob, RemoteError, blob_of, connect
 from hipcache.remote.envelope import Envelope, action_of
-from hipcache.remote.helper.connection import connect
 from hipcache.store.seal import Seal
 
 KEY, OTHER = "ab" * 32, "cd" * 32

@@ -13,9 +13,8 @@ if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
 from hipcache.remote.address import parse
-from hipcache.remote.backend import DENIED, RemoteError, blob_of
+from hipcache.remote.backend import DENIED, RemoteError, blob_of, connect
 from hipcache.remote.helper import remotes
-from hipcache.remote.helper.connection import connect
 
 CONTENT = b"what is looked at"
 

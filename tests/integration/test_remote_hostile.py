@@ -19,10 +19,9 @@ from hipcache.cache.exchange import hash_of
 from hipcache.config import Config
 from hipcache.remote import backend, envelope
 from hipcache.remote.address import parse
-from hipcache.remote.backend import Backend, Blob, Progress, RemoteError, blob_of
+from hipcache.remote.backend import Backend, Blob, Progress, RemoteError, blob_of, connect
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import Damaged, Envelope, action_of
-from hipcache.remote.helper.connection import connect
 from hipcache.remote.helper.fetches import Fetches
 from hipcache.remote.helper.remotes import Remote
 from hipcache.remote.helper.transfer import Transfer

@@ -23,9 +23,8 @@ from hipcache.config import Config
 from hipcache.remote import queue
 from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote.address import parse
-from hipcache.remote.backend import RemoteError, blob_of
+from hipcache.remote.backend import RemoteError, blob_of, connect
 from hipcache.remote.client import Client
-from hipcache.remote.helper.connection import connect
 from hipcache.remote.helper.transfer import Transfer
 from hipcache.remote.queue import Item
 from hipcache.store.local import LocalStore

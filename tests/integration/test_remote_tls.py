@@ -17,9 +17,8 @@ if not HAS_CLIENTS:
 from hip import HIT, MISS
 from hipcache.base.errors import ConfigError
 from hipcache.remote.address import parse
-from hipcache.remote.backend import RemoteError, blob_of
+from hipcache.remote.backend import RemoteError, blob_of, connect
 from hipcache.remote.helper import remotes
-from hipcache.remote.helper.connection import connect
 
 CONTENT = array("I", range(3 << 20)).tobytes()
 _RULES = """\

@@ -14,10 +14,9 @@ if not HAS_CLIENTS:
 import grpc
 from grpc_server import listening
 from hipcache.remote.address import parse
-from hipcache.remote.backend import RemoteError, blob_of
+from hipcache.remote.backend import RemoteError, blob_of, connect
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.helper import remotes
-from hipcache.remote.helper.connection import connect
 from hipcache.remote.helper.remotes import Remote
 from hipcache.store.local import LocalStore
 from test_remote_hostile import Answered, answering

@@ -7,7 +7,7 @@ server that hangs, or a library that does, can hold up nothing but the helper.
 
     address    which remote, in which mode, and what it needs on this machine
     envelope   a record as a REAPI ActionResult
-    backend    what each protocol can do, and what it shows; `reapi` (grpc), `objects` (http, s3, gs, az)
+    backend    what each protocol can do and shows, and connections; `reapi` (grpc), `objects` (http, s3, gs, az)
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What each protocol of a remote can do (results by the digest of an action, contents by their own), and what it shows.
+"""What each protocol of a remote can do (results by the digest of an action, contents by their own), what it shows, and
+the connection to one.
 
 Each method goes out once for all that it is asked (as the protocol allows: in one batch, or many at once), and raises
 RemoteError where the remote is at fault. Nothing that comes back is checked here, but for its size.
@@ -8,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, field
+from hipcache.remote import address
 from hipcache.remote.address import Address
 
 # Kinds of errors.
@@ -25,6 +29,8 @@ TOOLCHAIN, STATUS = "toolchain", "status"
 # Bytes of a result, and of a content, that are taken from a remote or given to it. No object file is larger that
 # would be worth it.
 MOST_RESULT, MOST_CONTENT = 4 << 20, 256 << 20
+# Seconds for connections that begin while the helper is loaded.
+PATIENCE = 0.3
 # Of an address's timeout: until a connection stands, and until an answer without content is there.
 CONNECT, ANSWER = 0.7, 0.8
 
@@ -146,3 +152,46 @@ def _content(address: Address, option: str) -> bytes:
     if not content.strip():
         raise RemoteError(SETTINGS, f"'{path}' ({option}) is empty", _HINT)
     return content
+
+
+@dataclass
+class Begun:
+    """By the address's text: a protocol that is loaded, with a connection that is being made."""
+
+    backends: dict[str, Backend] = field(default_factory=dict)
+    _thread: threading.Thread | None = None
+
+    def wait(self) -> None:
+        if self._thread:
+            self._thread.join()
+
+
+def begin(remotes: Sequence[str]) -> Begun:
+    """Connect to remotes before the rest of the storage helper is loaded: that takes as long as a server takes to
+    answer. What is wrong with one shows again when it is opened.
+
+    The library of a protocol is the larger part of what the helper loads, and a connection is made without Python. So
+    it comes first; but nobody waits longer than PATIENCE for it, since who asks the helper wants a sign of life."""
+    begun = Begun()
+
+    def run() -> None:
+        for text in remotes:
+            try:
+                connected = connect(address.parse(text))
+                connected.begin()
+            except Exception:
+                continue
+            begun.backends[text] = connected
+
+    thread = threading.Thread(target=run, daemon=True)
+    begun._thread = thread
+    thread.start()
+    thread.join(PATIENCE)
+    return begun
+
+
+def connect(found: Address) -> Backend:
+    """Raises RemoteError."""
+    shown = read_credentials(found)
+    connected: Backend = import_module(address.LIBRARIES[found.scheme].module).connect(found, shown)
+    return connected

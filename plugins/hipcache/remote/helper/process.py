@@ -29,9 +29,9 @@ from hipcache.base.errors import ConfigError
 from hipcache.base.values import dataclass, field
 from hipcache.config import Config
 from hipcache.remote import queue, sockets
+from hipcache.remote.backend import Begun
 from hipcache.remote.helper import commands
 from hipcache.remote.helper.commands import Question
-from hipcache.remote.helper.connection import Begun
 from hipcache.remote.helper.fetches import TICK, Fetches
 from hipcache.remote.helper.remotes import Remote, open_remotes
 from hipcache.remote.sockets import destination_of, place_of

@@ -11,10 +11,9 @@ from hipcache.base.values import dataclass, field
 from hipcache.config import Config
 from hipcache.remote import address
 from hipcache.remote.address import Address
-from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
+from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of, connect
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import Envelope, action_of, pack
-from hipcache.remote.helper.connection import connect
 from hipcache.remote.helper.transfer import Transfer, TransferCounts
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal

@@ -27,8 +27,8 @@ from hipcache.config import Config
 from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.slots import runtime_directory
-from hipcache.remote.helper import connection
-from hipcache.remote.helper.connection import Begun
+from hipcache.remote import backend
+from hipcache.remote.backend import Begun
 from hipcache.store import Store
 from hipcache.store.local import LocalStore
 
@@ -48,7 +48,7 @@ def serve(words: list[str], environ: Mapping[str, str]) -> int:
         with socket.socket(fileno=int(words[-2])) as listener:
             greeter = Greeter(listener)
             greeter.thread.start()
-            _serve(words, environ, config, connection.begin(config.remote), greeter)
+            _serve(words, environ, config, backend.begin(config.remote), greeter)
     except (ConfigError, StoreError, OSError):
         return 1
     os.close(int(words[-3]))
