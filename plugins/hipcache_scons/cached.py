@@ -30,7 +30,7 @@ from hipcache.base.errors import (
     pass_through_after,
 )
 from hipcache.base.values import dataclass, replace
-from hipcache.clang import tools, wrapper
+from hipcache.clang import script, tools
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.engine import Engine, open_engine
@@ -175,8 +175,8 @@ def _command(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> t
     words = tools.behind(argv)
     if not tools.is_hipcc(words[0]):
         return parse(words, cwd, cache.environ), engine
-    wrapper.check(words, cache.environ)
-    (command, *more), engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
+    script.check(words, cache.environ)
+    (command, *more), engine = script.unwrap(engine, words, cwd, engine.runner, argv)
     if more:
         raise PassThrough("several_sources", "in one action")
     return command, engine

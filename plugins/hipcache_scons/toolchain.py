@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, StoreError
-from hipcache.clang import driver, plan, tools, wrapper
+from hipcache.clang import driver, plan, script, tools
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import expand
 from hipcache.clang.plan import Plan
@@ -88,7 +88,7 @@ def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str
             words = tools.behind(ask)
             if tools.is_hipcc(words[0]):
                 compiling = tuple(word for word in words if word != "-###")
-                (command, *_), engine = wrapper.unwrap(engine, compiling, cwd, runner, compiling)
+                (command, *_), engine = script.unwrap(engine, compiling, cwd, runner, compiling)
                 words = (*command.argv, "-###")
             ask, arguments = list(words), expand(words[1:], cwd)
             _, found = driver.answer(

@@ -40,9 +40,9 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
     fails. In each case nothing has been written, except by a program's compiles and its linker."""
     kind = kinds.of(command)
     if kind.script and is_script(tools.which(command.compiler, command.cwd, engine.environ)):
-        from hipcache.clang import wrapper
+        from hipcache.clang import script
 
-        command, engine = wrapper.through_script(engine, command)
+        command, engine = script.through_script(engine, command)
         kind = kinds.of(command)
     with Session(engine, command) as session:
         stages, ends = [kind.planner(session, columns)], dict[str, End]()  # 1.

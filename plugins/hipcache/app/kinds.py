@@ -83,9 +83,9 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
     (hipcc) must be asked for them (`unwrapped`). Raises PassThrough, Refused, OSError."""
     words = tools.behind(argv)
     if tools.is_hipcc(words[0]):
-        from hipcache.clang import wrapper
+        from hipcache.clang import script
 
-        wrapper.check(words, environ)
+        script.check(words, environ)
         return ()
     kind = of_program(words[0])
     if kind:
@@ -101,6 +101,6 @@ def unwrapped(
     environment for them. Raises PassThrough, StoreError."""
     if commands:
         return commands, engine
-    from hipcache.clang import wrapper
+    from hipcache.clang import script
 
-    return wrapper.unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))
+    return script.unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))

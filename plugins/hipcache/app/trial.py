@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hipcache import config
 from hipcache.app import kinds
 from hipcache.base.errors import JobFailed, LibraryError, PassThrough, StoreError
-from hipcache.clang import wrapper
+from hipcache.clang import script
 from hipcache.engine import open_engine
 from hipcache.execution.session import Session
 from hipcache.report import conditions
@@ -38,7 +38,7 @@ def why_passed_through(compiler: Sequence[str], environ: Mapping[str, str]) -> s
             engine = open_engine(settings, own)
             commands, engine = kinds.unwrapped(engine, kinds.read(argv, place, own, settings), argv, place)
             for typed in commands:
-                command, engine = wrapper.through_script(engine, typed)
+                command, engine = script.through_script(engine, typed)
                 with Session(engine, command) as session:
                     kinds.of(command).planner(session, None)
         except PassThrough as reason:

@@ -37,7 +37,7 @@ from hipcache.base.errors import CompilerFails, HipcacheError, JobFailed, PassTh
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
 from hipcache.build.loop import Executor, build
-from hipcache.clang import dry_run, plan, wrapper
+from hipcache.clang import dry_run, plan, script
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import Command
 from hipcache.clang.driver_options import SEPARATE, chooses_cuid
@@ -170,7 +170,7 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
             raise PassThrough("standard_streams", "its source has been read")
         module = (command.path(command.output),)
         return Fresh(command, command.argv[1:], engine.environ, module, "", None), engine, command
-    command, engine = wrapper.through_script(engine, command)
+    command, engine = script.through_script(engine, command)
     with Session(engine, command) as session:
         if command.assembles:
             asked = dry_run.ask_assembler(command, engine, session.jobs.runner, lambda: session.jobs.workdir)

@@ -1,4 +1,4 @@
-"""Programs that stand for clang: hipcc, and scripts that are named as the compiler.
+"""Scripts that stand for clang: hipcc (which is a binary by now), and those that are named as the compiler.
 
 hipcc (Perl, or newer a binary) adds options to a command and runs clang. Which options, it derives from its own
 variables (HIPCC_COMPILE_FLAGS_APPEND, HIP_CLANG_PATH, ...), from files, and from what several runs of clang say about
