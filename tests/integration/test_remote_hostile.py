@@ -15,8 +15,8 @@ from remote_lab import HAS_CLIENTS
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
-from hipcache.cache.exchange import hash_of
 from hipcache.config import Config
+from hipcache.inputs.keys import digest_bytes
 from hipcache.remote import backend, envelope
 from hipcache.remote.address import parse
 from hipcache.remote.backend import Backend, Blob, Progress, RemoteError, blob_of, connect
@@ -161,7 +161,7 @@ class Hostile:
         self.work = work
 
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
-        name = hash_of(b"what was stored")
+        name = digest_bytes(b"what was stored")
         record = b'{"outputs":["%s"],"passing":[],"text":"","seconds":1}' % name.encode()
         return {action_of(KEY, SEAL): envelope.pack(Envelope(KEY, record, {name: WANTED}), SEAL)}
 

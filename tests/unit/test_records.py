@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hipcache.build.action import Action, ActionResult, Bound, Digest, Step
-from hipcache.cache import content, exchange
+from hipcache.cache import content, records
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
 from hipcache.inputs.readset import MessageLine
@@ -92,8 +92,8 @@ def test_a_record_whose_duration_is_none_is_none(seconds: str) -> None:
     digest = "p" * 64
     assert found(record % (digest.encode(), b"1.5")) is not None
     assert found(record % (digest.encode(), seconds.encode())) is None
-    assert exchange.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, b"1.5")) == ["a" * 64]
-    assert exchange.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, seconds.encode())) is None
+    assert records.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, b"1.5")) == ["a" * 64]
+    assert records.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, seconds.encode())) is None
     packed = pack([ENTRY])
     assert b'"seconds":1.25' in packed
     assert unpack(packed.replace(b'"seconds":1.25', b'"seconds":' + seconds.encode())) == []

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hipcache.base.errors import HipcacheError, PassThrough
-from hipcache.cache import references
+from hipcache.cache import records
 from hipcache.clang import tools
 from hipcache.clang.command import Command, parse_each
 from hipcache.inputs.basedir import Basedir
@@ -123,7 +123,7 @@ def used_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[i
     made: dict[str, list[_Made]] = {}
     for number, (name, payload) in enumerate(_records(reader), 1):
         progress(number)
-        if references.kind_of(payload) == references.ANSWER:
+        if records.kind_of(payload) == records.ANSWER:
             kept.add(action_name(name))
         for path, digest, direct in _outputs(payload):
             place = _place(Basedir(basedir).local(path))
@@ -157,7 +157,7 @@ class _Made(NamedTuple):
 
     record: str
     digest: str
-    direct: references.DirectNames
+    direct: records.DirectNames
 
 
 def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
@@ -167,15 +167,15 @@ def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
             yield name, payload
 
 
-def _outputs(payload: bytes) -> Iterator[tuple[str, str, references.DirectNames]]:
+def _outputs(payload: bytes) -> Iterator[tuple[str, str, records.DirectNames]]:
     """(path, digest, record) of each output that a direct record names; none of another record."""
-    if references.kind_of(payload) == references.DIRECT:
+    if records.kind_of(payload) == records.DIRECT:
         with suppress(ValueError):
-            direct = references.direct_record(payload)
+            direct = records.direct_record(payload)
             yield from ((path, digest, direct) for path, digest in direct.outputs)
 
 
-def _used(reader: LocalStore, direct: references.DirectNames) -> Iterator[str]:
+def _used(reader: LocalStore, direct: records.DirectNames) -> Iterator[str]:
     for is_action, digest in direct.uses:
         if is_action:
             yield from _with_contents(reader, reader.seal.name(digest))
@@ -189,8 +189,8 @@ def _with_contents(reader: LocalStore, name: str) -> Iterator[str]:
     payload = reader.get_record(name) or b""
     yield action_name(name)
     with suppress(ValueError):
-        if references.kind_of(payload) == references.UNIT:
-            yield from map(blob_name, references.blobs(payload))
+        if records.kind_of(payload) == records.UNIT:
+            yield from map(blob_name, records.blobs(payload))
 
 
 def _of_others(reader: LocalStore, last: Record | None) -> set[str] | None:

@@ -13,7 +13,7 @@ from hipcache import config
 from hipcache.base import features
 from hipcache.base.errors import HipcacheError
 from hipcache.cache import entries as passes
-from hipcache.cache import exchange, references
+from hipcache.cache import records
 from hipcache.cli import Console
 from hipcache.cli.build_directory import Build, Names, used_by
 from hipcache.cli.screen import ProgressLine, human_size, plural
@@ -151,12 +151,12 @@ def _is_answer(payload: bytes) -> bool:
 
 def _needs(payload: bytes) -> list[str]:
     with suppress(ValueError):
-        if references.kind_of(payload) == references.PASS:
-            return [digest for entry in references.entries(payload) for digest in references.blobs_of(entry)]
+        if records.kind_of(payload) == records.PASS:
+            return [digest for entry in records.entries_of(payload) for digest in records.blobs_of(entry)]
         for travelling in features.modules("RECORDS"):
             if named := travelling.outputs(payload):
                 return list(named)
-        return references.blobs(payload)
+        return records.blobs(payload)
     return []
 
 
@@ -215,10 +215,10 @@ def _put_record(store: LocalStore, entry: ArchiveEntry) -> str:
         return LEFT
     old = store.get_record(entry.name)
     if old is not None:
-        if not exchange.is_pass(payload):
+        if not records.is_pass(payload):
             return THERE
         mine = passes.unpack(old)
-        both = exchange.merged(mine, exchange.passes(payload))
+        both = records.merged(mine, records.passes(payload))
         if both == mine:
             return THERE
         payload = passes.pack(both)

@@ -13,7 +13,7 @@ from pathlib import Path
 from hipcache import config
 from hipcache.base.errors import ConfigError, HipcacheError
 from hipcache.base.patterns import pattern
-from hipcache.cache import references
+from hipcache.cache import records
 from hipcache.cli import Console
 from hipcache.cli.build_directory import Build, all_used_by
 from hipcache.cli.screen import ProgressLine, human_size, plural
@@ -195,6 +195,6 @@ def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
 def _named(payload: bytes) -> set[str]:
     """The contents that a record names, and perhaps other digests."""
     with suppress(ValueError):
-        direct = references.direct_record(payload)
+        direct = records.direct_record(payload)
         return {*direct.lists, *(digest for _, digest in direct.outputs), *(digest for _, digest in direct.uses)}
     return {found.decode("ascii") for found in _DIGEST.findall(payload)}

@@ -125,7 +125,7 @@ def _observations(traced: Traced, cwd: str) -> list[Observation]:
 
 
 _NAME = "iree-compile"
-# The name that `hipcache verify` knows (`cache/references`).
+# The name that `hipcache verify` knows (`cache/records`).
 _MODULE = "object"
 # Their effects are seen otherwise: the observer sees programs that are looked for, the output names the directory.
 _SEEN = frozenset(["PATH", "PWD"])

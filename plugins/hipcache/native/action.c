@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES, MOST_NOTE = 1 << 12 };
-/* JSON, as every action that is no record of a whole compile (cache/references.py). */
+/* JSON, as every action that is no record of a whole compile (cache/records.py). */
 static const char CLAIMED[] = "{\"claim\":true}";
 
 bool action_read(record *of, const char *key, off_t most, bytes *content, bytes *payload) {

@@ -34,7 +34,7 @@ from functools import lru_cache
 from hipcache import __version__
 from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass, field, replace
-from hipcache.cache import exchange
+from hipcache.cache import records
 from hipcache.config.files import project_file
 from hipcache.direct import elsewhere, record, variables
 from hipcache.direct.guards import DIGITS, GUARD
@@ -104,9 +104,9 @@ def is_manifest(record: bytes) -> bool:
 
 
 def outputs(record: bytes) -> list[str] | None:
-    """The contents of a manifest, or as of `exchange`."""
+    """The contents of a manifest, or as of `cache/records`."""
     if not is_manifest(record):
-        return exchange.outputs(record)
+        return records.outputs(record)
     return (
         list(dict.fromkeys(name for invocation in unpack(record).invocations for name in invocation.contents)) or None
     )

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from hipcache import config
 from hipcache.base.values import dataclass, field, replace
-from hipcache.cache import references
+from hipcache.cache import records
 from hipcache.cli import Console, build_directory, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
@@ -324,11 +324,11 @@ def _check_record(reader: LocalStore, place: _Place) -> Fault | None:
     if payload is None:
         return Fault(_WRONG_DIGEST) if place.is_there() and not reader.has_sealed(place.digest) else None
     try:
-        if references.kind_of(payload) == references.PASS:
-            missed = [_missed(reader, references.blobs_of(entry)) for entry in references.entries(payload)]
+        if records.kind_of(payload) == records.PASS:
+            missed = [_missed(reader, records.blobs_of(entry)) for entry in records.entries_of(payload)]
             usable = not all(missed) or not missed
             return None if usable else Fault("no entry of it has all blobs that it names", frozenset(chain(*missed)))
-        gone = _missed(reader, references.blobs(payload))
+        gone = _missed(reader, records.blobs(payload))
     except ValueError as error:
         return Fault(f"it does not read: {error}")
     return Fault(f"it names a blob that is not there: {gone[0]}", frozenset(gone)) if gone else None

@@ -16,8 +16,9 @@ from contextlib import suppress
 
 from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass, field, replace
-from hipcache.cache import entries, exchange
+from hipcache.cache import entries, records
 from hipcache.cache.entries import Entry
+from hipcache.inputs.keys import digest_bytes
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
@@ -118,25 +119,25 @@ class Arrivals:
 
     def keep(self, those: Sequence[Envelope]) -> list[str]:
         """The keys of the records that are in the store now and say something new."""
-        passes = {result.key: self._passes(result.record) for result in those if exchange.is_pass(result.record)}
+        passes = {result.key: self._passes(result.record) for result in those if records.is_pass(result.record)}
         others = {result.key: invocation.outputs(result.record) for result in those if result.key not in passes}
         self.useless += sum(named is None for named in others.values())
         later = self._later(those) if self.behind else {}
         self._put(name for named in others.values() for name in named or () if name not in later)
-        self._put(name for found in passes.values() for entry in found for name in exchange.needs(entry))
-        records, manifests = dict[str, bytes](), dict[str, bytes]()
+        self._put(name for found in passes.values() for entry in found for name in records.blobs_of(entry))
+        put, manifests = dict[str, bytes](), dict[str, bytes]()
         for result in those:
             named = others.get(result.key)
             if named is not None and self._are_there(name for name in named if name not in later):
-                kept = manifests if self.behind and invocation.is_manifest(result.record) else records
+                kept = manifests if self.behind and invocation.is_manifest(result.record) else put
                 kept[result.key] = result.record
             elif result.key in passes:
-                records |= self._merged(result.key, passes[result.key])
+                put |= self._merged(result.key, passes[result.key])
         if self.behind:
             self.behind.keep(manifests, later)
         with suppress(StoreError):
-            self.store.put_actions(records)
-            return [*records, *manifests]
+            self.store.put_actions(put)
+            return [*put, *manifests]
         return list(manifests)
 
     def keep_contents(self, names: Iterable[str]) -> bool:
@@ -164,22 +165,22 @@ class Arrivals:
 
     def _passes(self, record: bytes) -> list[Entry]:
         """Its entries, with read sets as they are kept here, of which nothing is written yet."""
-        return exchange.moved(exchange.passes(record), self._read_set, self._strip)
+        return records.moved(records.passes(record), self._read_set, self._strip)
 
     def _read_set(self, name: str) -> bytes | None:
         return self.contents.get(name) or self.store.get_blob(name)
 
     def _strip(self, packed: bytes) -> str:
-        name = exchange.hash_of(packed)
+        name = digest_bytes(packed)
         self._stripped[name] = packed
         return name
 
     def _merged(self, key: str, found: Sequence[Entry]) -> dict[str, bytes]:
         """The record with those of them whose contents are there; nothing where it is the one that was there."""
-        whole = [entry for entry in found if self._are_there(exchange.needs(entry))]
+        whole = [entry for entry in found if self._are_there(records.blobs_of(entry))]
         old = entries.unpack(self.store.get_action(key)) if whole else []
-        new = exchange.merged(whole, old)
-        return {key: exchange.pack(new)} if new != old else {}
+        new = records.merged(whole, old)
+        return {key: entries.pack(new)} if new != old else {}
 
 
 # Bytes that one fetch, and one batch of an upload, hold in memory.
@@ -299,7 +300,7 @@ class Transfer:
         found = dict(known)
         for blob, content in self.backend.contents(list(wanted), progress).items() if wanted else ():
             tally.received += len(content)
-            if blob_of(content) == blob and exchange.hash_of(content) == wanted.get(blob):
+            if blob_of(content) == blob and digest_bytes(content) == wanted.get(blob):
                 found[wanted[blob]] = content
             else:
                 tally.errors += 1
@@ -322,7 +323,7 @@ class Transfer:
                 first = [other for other in behind if other != key and self.store.get_action(other) is not None]
                 more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
                 named = {name: parcel.blobs[name] for name in needed(record)}
-                parcel.envelopes.append(Envelope(key, record, named, more if exchange.is_pass(record) else ()))
+                parcel.envelopes.append(Envelope(key, record, named, more if records.is_pass(record) else ()))
         lacking = self._lacking(parcel.here, anew=any(item.anew for item in items))
         refused: set[Blob] = set()
         for batch in _batches([blob for blob in parcel.here if blob in lacking]):
@@ -373,7 +374,7 @@ class _Parcel:
     def is_list(self, key: str) -> bool:
         """Is its record merged with the one that is there?"""
         record = self.store.get_action(key) or b""
-        return exchange.is_pass(record) or invocation.is_manifest(record)
+        return records.is_pass(record) or invocation.is_manifest(record)
 
     def record(self, key: str, known: Envelope) -> bytes | None:
         """The record as it travels, with the entries of the one that the remote has already."""
@@ -382,17 +383,17 @@ class _Parcel:
             return None
         if invocation.is_manifest(record):
             return self._manifest(invocation.unpack(record), invocation.unpack(known.record), known.contents)
-        if not exchange.is_pass(record):
+        if not records.is_pass(record):
             named = invocation.outputs(record)
             return record if named is not None and all(self._take(name) for name in named) else None
-        others, theirs = (exchange.passes(known.record) if known.record else []), known.contents
-        own = [entry for entry in exchange.passes(record) if all(self._take(name) for name in entry.outputs if name)]
-        moved = exchange.moved(own, self.store.get_blob, self._add)
-        served = [entry for entry in others if all(name in theirs for name in exchange.needs(entry))]
-        both = exchange.merged(moved, served)[: exchange.MOST_ENTRIES]
-        for name in (name for entry in both for name in exchange.needs(entry)):
+        others, theirs = (records.passes(known.record) if known.record else []), known.contents
+        own = [entry for entry in records.passes(record) if all(self._take(name) for name in entry.outputs if name)]
+        moved = records.moved(own, self.store.get_blob, self._add)
+        served = [entry for entry in others if all(name in theirs for name in records.blobs_of(entry))]
+        both = records.merged(moved, served)[: records.MOST_ENTRIES]
+        for name in (name for entry in both for name in records.blobs_of(entry)):
             self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
-        return exchange.pack(both) if moved else None
+        return entries.pack(both) if moved else None
 
     def _manifest(self, mine: Manifest, known: Manifest, theirs: Mapping[str, Blob]) -> bytes | None:
         own = tuple(invoked for invoked in mine.invocations if all(map(self._take, invoked.contents)))
@@ -411,7 +412,7 @@ class _Parcel:
         return name in self.blobs
 
     def _add(self, content: bytes) -> str:
-        name, blob = exchange.hash_of(content), blob_of(content)
+        name, blob = digest_bytes(content), blob_of(content)
         self.blobs[name] = blob
         self.here[blob] = content
         return name
@@ -419,8 +420,8 @@ class _Parcel:
 
 def needed(record: bytes) -> list[str]:
     """The contents that a record names, and that travel with it."""
-    if exchange.is_pass(record):
-        return [name for entry in exchange.passes(record) for name in exchange.needs(entry)]
+    if records.is_pass(record):
+        return [name for entry in records.passes(record) for name in records.blobs_of(entry)]
     return invocation.outputs(record) or []
 
 

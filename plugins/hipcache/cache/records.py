@@ -1,8 +1,13 @@
-"""The names in a record of the store: the blobs without which it is of no use to anybody.
+"""Records of the store for those that have not written them: the blobs without which each is of no use to anybody, and
+the form in which it travels to another store.
 
 A key is a digest and does not tell of which kind its record is. So a record is known by how it begins: JSON (passes,
 objects, links: `cache/entries.py`, `cache/content.py`; memos), zlib (remembered answers and scans, which name no
 blob), and else a direct record (`direct/record.py`).
+
+Two kinds travel: records by content, and those of a pass, a list of entries, which is merged with the one that is there
+already: two machines have other headers. Read sets travel without the status of files, which says nothing elsewhere:
+with one, a file of that status would count as unchanged.
 """
 
 from __future__ import annotations
@@ -10,11 +15,19 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from hipcache.cache.entries import Entry, unpack
+from hipcache.base.values import replace
+from hipcache.cache import entries
+from hipcache.cache.content import duration
+from hipcache.cache.entries import Entry
+from hipcache.inputs.keys import is_digest
+from hipcache.inputs.readset import ReadSet
 
+# Entries of a pass whose outputs are fetched and sent: each may be an object of some megabytes.
+MOST_ENTRIES = 4
 _OLD = ("code", "object")
 PASS, ANSWER, UNIT, DIRECT = "pass", "answer", "unit", "direct record"
 # Nobody remembers that much; a record of noise may claim it.
@@ -61,9 +74,9 @@ def blobs(payload: bytes) -> list[str]:
     return blobs
 
 
-def entries(payload: bytes) -> list[Entry]:
+def entries_of(payload: bytes) -> list[Entry]:
     """The entries of a pass's record. Raises ValueError."""
-    found = unpack(payload)
+    found = entries.unpack(payload)
     listed = _json(payload)
     if not found and not (isinstance(listed, list) and all(isinstance(row, dict) and "reads" in row for row in listed)):
         raise ValueError("it is no list of a pass's entries")
@@ -133,3 +146,72 @@ def _check_answer(payload: bytes) -> None:
             raise ValueError("it is not whole")
     except zlib.error as error:
         raise ValueError(f"it cannot be unpacked: {error}") from error
+
+
+def is_pass(record: bytes) -> bool:
+    return record.startswith(b"[")
+
+
+def outputs(record: bytes) -> list[str] | None:
+    """The contents of a record by content; None for a record of another kind, or one that nobody has written."""
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        found = json.loads(record)
+        if set(found) == {"outputs", "passing", "text", "seconds"}:
+            hashes = [*found["outputs"], *found["passing"]]
+            duration(found["seconds"])
+            if all(is_digest(hash) for hash in hashes) and isinstance(found["text"], str):
+                return list(found["outputs"])
+    return None
+
+
+def passes(record: bytes) -> list[Entry]:
+    """The newest entries of a pass's record that are what they should be."""
+    return [entry for entry in entries.unpack(record) if _is_good(entry)][:MOST_ENTRIES]
+
+
+def without_status(packed: bytes) -> bytes | None:
+    """A read set as it travels; None for what is none."""
+    try:
+        reads = ReadSet.unpack(packed)
+        files = tuple(replace(file, status=None) for file in reads.files)
+        besides = tuple(replace(file, status=None) for file in reads.besides)
+        stripped = replace(reads, files=files, besides=besides)
+        good = all(isinstance(part, str) for part in _texts(stripped))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return stripped.pack() if good and files else None
+
+
+def _texts(reads: ReadSet) -> Iterable[object]:
+    for file in reads.files:
+        yield from (file.path, file.digest, file.bare, file.code, *file.values)
+    for other in reads.besides:
+        yield from (other.path, other.digest)
+    for pair in (*reads.alike, *reads.links):
+        yield from pair
+    yield from (*reads.present, *(text for place, names in reads.absent for text in (place, *names)))
+
+
+def moved(known: Sequence[Entry], read_set: Callable[[str], bytes | None], keep: Callable[[bytes], str]) -> list[Entry]:
+    """The entries with read sets that travel. `read_set` gives a packed one by its digest; `keep` takes the other."""
+    found = []
+    for entry in known:
+        packed = read_set(entry.reads)
+        stripped = without_status(packed) if packed else None
+        if stripped:
+            found.append(replace(entry, reads=keep(stripped)))
+    return found
+
+
+def merged(first: Sequence[Entry], second: Sequence[Entry]) -> list[Entry]:
+    """Both, without those of the second that the first replaces."""
+    result = list(second)
+    for entry in reversed(first):
+        result = entries.with_newest(entry, result)
+    return result[: entries.MOST]
+
+
+def _is_good(entry: Entry) -> bool:
+    texts = (entry.reads, entry.text, entry.message_format, entry.base, entry.cuid, *entry.outputs, *entry.passing)
+    hashes = [entry.reads, *filter(None, (*entry.outputs, *entry.passing))]
+    return all(isinstance(text, str) for text in texts) and all(is_digest(hash) for hash in hashes)
