@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+from hipcache.disk import locks
 from hipcache.disk.confined import Confined, Steady
 from hipcache.native.hashing import blake3
-from hipcache.store import packs, scratch
+from hipcache.store import packs
 from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.packs import Packs, is_packed
@@ -143,7 +144,7 @@ class Entries:
         pack, temporary = packs.new_name(), f"{TMP}/put-{random_name()}"
         fd = self.confined.create(temporary)
         try:
-            scratch.mark_alive(fd)
+            locks.mark_alive(fd)
             with Steady(self.confined) as confined:
                 for name in names:
                     if sum(map(len, contents.values())) > packs.MOST_TOGETHER:
@@ -223,7 +224,7 @@ class Entries:
                     # A signal's handler raises as soon as the kernel has made the file.
                     temporaries[name] = f"{TMP}/put-{random_name()}"
                     fds.append(confined.create(temporaries[name], own=own))
-                    scratch.mark_alive(fds[-1])
+                    locks.mark_alive(fds[-1])
                     write_all(fds[-1], content)
                     self.touch(fds[-1])
             return self._rename(temporaries, {name: charge(name, len(content)) for name, content in those.items()})

@@ -1,8 +1,8 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
 What lies where, and why, is in layout.py; entries.py puts, reads and removes files; work.py keeps the processes out of
-each other's way, ledger.py and upkeep.py the store within its limit; scratch.py holds what is not finished;
-output.py writes into the build tree. All of them reach the disk through `confined`.
+each other's way, and what is not finished apart; ledger.py and upkeep.py keep the store within its limit; output.py
+writes into the build tree. All of them reach the disk through `confined`.
 """
 
 from __future__ import annotations

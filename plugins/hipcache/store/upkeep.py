@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from hipcache.disk import locks
 from hipcache.disk.confined import MOST_STATISTICS, Confined
-from hipcache.store import faults, scratch
+from hipcache.store import faults
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
@@ -47,7 +47,7 @@ from hipcache.store.layout import (
 )
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.packs import INDEX, Packs
-from hipcache.store.work import open_locks
+from hipcache.store.work import leftovers, open_locks
 
 KEEP = 0.9
 STEADY = 0.6
@@ -325,7 +325,7 @@ class Upkeep:
     def sweep(self, *, dry_run: bool = False) -> int:
         """Remove what dead processes left; the bytes freed. `dry_run`: remove nothing. Raises OSError."""
         now, freed = self._clock(), 0
-        for name, status in scratch.leftovers(self._confined, now):
+        for name, status in leftovers(self._confined, now):
             freed += self._bytes_of(name, status)
             if not dry_run:
                 self._confined.remove(name)
