@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hip import HIT, Lab
 from hipcache.disk import compression
-from hipcache.disk.confined import Confined
 from hipcache.native.hashing import blake3
 from hipcache.store import entries as entries_module
 from hipcache.store import packs
+from hipcache.store.confined import Confined
 from hipcache.store.layout import BLOCK
 from hipcache.store.local import LocalStore
 from hipcache.store.packs import INDEX, Packs

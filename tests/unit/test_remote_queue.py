@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache.disk.confined import Confined
 from hipcache.remote import queue
+from hipcache.store.confined import Confined
 
 KEY, OTHER = "a" * 64, "b" * 64
 

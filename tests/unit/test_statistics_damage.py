@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from counted_outcomes import HIT, PARTIAL, PASSED, directory, folds_at, total
 from hipcache.base.errors import StoreError
-from hipcache.disk.confined import Confined
 from hipcache.report import statistics
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 from hipcache.report.statistics import Tally
+from hipcache.store.confined import Confined
 
 __all__ = ["folds_at"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.disk.confined import Confined
+from hipcache.store.confined import Confined
 from hipcache.store.layout import BLOCK, Layout
 from hipcache.store.ledger import Ledger
 from hipcache.store.local import LocalStore

@@ -13,9 +13,9 @@ import pytest
 from blake3 import blake3
 from hipcache.base.errors import StoreError
 from hipcache.disk import locks
-from hipcache.disk.confined import Confined
 from hipcache.store import entries as entries_module
 from hipcache.store import output, work
+from hipcache.store.confined import Confined
 from hipcache.store.local import LocalStore
 from local_store import CONTENT, KEY, files, root, store
 

@@ -1,1 +1,1 @@
-"""Files and their contents: opened below a store, written whole, removed, unpacked."""
+"""Files and their contents: written whole, locked, unpacked; what paths and times tell."""

@@ -59,8 +59,8 @@ def remote(config: Config, environ: Mapping[str, str]) -> tuple[Callable[[], Cli
 def _queue(config: Config, environ: Mapping[str, str], key: str) -> None:
     """Upload the record with that key later. It does without the client, which takes longer to load than a hit may
     take. The native program asked the storage helper before the engine began, so a helper is there to be told."""
-    from hipcache.disk.confined import Confined
     from hipcache.remote import address, queue, sockets
+    from hipcache.store.confined import Confined
 
     if address.missing_packages(config.remote):
         return

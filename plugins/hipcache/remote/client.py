@@ -38,12 +38,12 @@ from hipcache.base.errors import ConfigError, HipcacheError
 from hipcache.base.shared import REMOTE_DOWN
 from hipcache.base.values import dataclass, field
 from hipcache.config import Config
-from hipcache.disk.confined import Confined
 from hipcache.processes.runner import start_detached
 from hipcache.remote import address, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.remote.sockets import destination_of, place_of
 from hipcache.report import conditions
+from hipcache.store.confined import Confined
 
 # Seconds: until the helper has said something, beyond the timeout of the addresses; and for one question.
 SILENCE, LONGEST = 0.2, 60.0

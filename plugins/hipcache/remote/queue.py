@@ -20,8 +20,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from hipcache.base.values import dataclass
-from hipcache.disk.confined import Confined, Strange
 from hipcache.inputs.keys import is_digest
+from hipcache.store.confined import Confined, Strange
 
 DIRECTORY = "remote"
 MOST = 10_000

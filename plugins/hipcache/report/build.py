@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base.values import asdict, dataclass, replace
-from hipcache.disk.confined import Confined
 from hipcache.report import statistics
 from hipcache.report.causes import MORE_FILES, is_file, rank
 from hipcache.report.history import Record
@@ -17,6 +16,7 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL, UnitOutcome
 from hipcache.report.statistics import Statistics
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
+from hipcache.store.confined import Confined
 
 # A cause that goes on differently for each object: what stands before this is the cause.
 _DETAIL = "; "

@@ -20,10 +20,10 @@ from hipcache.base.errors import ConfigError, LibraryError, PassThrough, StoreEr
 from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
-from hipcache.disk.confined import Confined
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import statistics, telling
 from hipcache.store import faults, seal
+from hipcache.store.confined import Confined
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
 

@@ -45,9 +45,9 @@ from typing import Any, NamedTuple
 from hipcache.base import features
 from hipcache.base.errors import StoreError
 from hipcache.base.values import asdict, dataclass, replace
-from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.report.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, CompileOutcome, is_check
 from hipcache.store import StoreSize
+from hipcache.store.confined import MOST_STATISTICS, Confined
 
 # Of the form of `as_json`: another one where a field goes or means something else, not where one comes.
 VERSION = 2

@@ -20,10 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base.values import dataclass
-from hipcache.disk.confined import Confined
 from hipcache.report import statistics
 from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store import StoreSize
+from hipcache.store.confined import Confined
 
 _FILE = "statistics/sizes"
 MOST = 700

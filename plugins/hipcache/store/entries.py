@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.disk import locks
-from hipcache.disk.confined import Confined, Steady
 from hipcache.native.hashing import blake3
 from hipcache.store import packs
+from hipcache.store.confined import Confined, Steady
 from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.packs import Packs, is_packed

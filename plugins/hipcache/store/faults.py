@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hipcache.base.errors import StoreError, StoreFull
-from hipcache.disk.confined import Confined
+from hipcache.store.confined import Confined
 from hipcache.store.layout import ACTIONS, BLOBS, TMP, random_name
 
 # Less than this is "full": a compile's intermediate files take some megabytes, and a dozen files.

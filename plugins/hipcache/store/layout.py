@@ -57,7 +57,7 @@ from collections.abc import Iterator
 
 from hipcache.base import shared
 from hipcache.base.patterns import pattern
-from hipcache.disk.confined import VERSION, Confined, is_strange
+from hipcache.store.confined import VERSION, Confined, is_strange
 from hipcache.store.seal import Seal
 
 MAGIC = b"\x89hcA1\r\n\x1a"

@@ -32,8 +32,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hipcache.disk import locks
-from hipcache.disk.confined import Confined
 from hipcache.native.hashing import blake3
+from hipcache.store.confined import Confined
 from hipcache.store.layout import LEDGER
 
 MAGIC = b"hcL1\r\n\x1a\0"

@@ -20,9 +20,9 @@ from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass, field
 from hipcache.config import Config
 from hipcache.disk import compression
-from hipcache.disk.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.native.hashing import blake3
 from hipcache.store import StoreSize, faults, output, seal
+from hipcache.store.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (

@@ -56,8 +56,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hipcache.disk import compression
-from hipcache.disk.confined import MOST_BLOB, Confined
 from hipcache.native.hashing import blake3
+from hipcache.store.confined import MOST_BLOB, Confined
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name, write_all
 
 INDEX = f"{PACKS}/index"

@@ -29,8 +29,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from hipcache.disk import locks
-from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.store import faults
+from hipcache.store.confined import MOST_STATISTICS, Confined
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from hipcache.base.errors import StoreError
 from hipcache.disk import locks
-from hipcache.disk.confined import MOST_BLOB, Confined, is_strange
 from hipcache.store import faults
+from hipcache.store.confined import MOST_BLOB, Confined, is_strange
 from hipcache.store.entries import Entries
 from hipcache.store.faults import as_store_error
 from hipcache.store.layout import LOCKS, TMP, make, random_name

@@ -46,7 +46,6 @@ from hipcache.clang.plan import Plan
 from hipcache.config import Config
 from hipcache.direct import record
 from hipcache.disk import atomic
-from hipcache.disk.confined import Confined
 from hipcache.engine import Engine
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
@@ -54,6 +53,7 @@ from hipcache.planners import source
 from hipcache.planners.object import ask
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
+from hipcache.store.confined import Confined
 from hipcache.store.layout import random_name
 
 _HERE = "reports"

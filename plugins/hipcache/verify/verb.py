@@ -22,10 +22,10 @@ from hipcache.cache import records
 from hipcache.cli import Console, build_directory, refuse_alone
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
-from hipcache.disk.confined import Confined
 from hipcache.engine import open_engine
 from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
+from hipcache.store.confined import Confined
 from hipcache.store.faults import as_store_error
 from hipcache.store.local import LocalStore, is_there, open_store
 from hipcache.verify import comparison
