@@ -1,4 +1,5 @@
-"""Would a compiler that reads a front end's bitcode change it (LLVM's AutoUpgrade)? A compile in one step never does.
+"""LLVM's AutoUpgrade: whoever reads bitcode rewrites what an older LLVM would have written otherwise. Would the
+compiler so change what its own front end has made? A compile in one step reads no bitcode, and never does.
 
 The compiler itself is asked: it reads the bitcode, and writes it again. An item (`clang/bitcode`) that is not in
 what it wrote has been upgraded. The answers are kept for each compiler, so that only bitcode with new items starts this
