@@ -76,7 +76,7 @@ def test_a_dependency_file_elsewhere_is_not_written(direct: Direct, place: str) 
     lab, flags = direct.lab, ("-MD",)
     lab.warm(*flags)
     path = place.format(home=lab.environ["HOME"], root=lab.root)
-    Record(direct, *flags).write(RULES, packed(path.encode()) + packed(packed_list([(b"all:\n", [b""])])))
+    Record(direct, *flags).write(RULES, packed(path.encode()) + packed(packed_list([(b"all:\n", (b"",))])))
     assert not direct.ask(*flags)
     assert not os.path.exists(path)
 
@@ -102,11 +102,13 @@ def test_a_dependency_file_that_makes_make_run_something_is_not_written(direct: 
     record = Record(direct, *flags)
     for text in EVIL.values():
         lines = [line.encode() for line in text.splitlines(keepends=True)]
-        record.write(RULES, packed(f"{lab.root}/out.d".encode()) + packed(packed_list((line, [b""]) for line in lines)))
+        record.write(
+            RULES, packed(f"{lab.root}/out.d".encode()) + packed(packed_list((line, (b"",)) for line in lines))
+        )
         (lab.root / "out.d").unlink(missing_ok=True)
         assert not direct.ask(*flags), text
         assert not (lab.root / "out.d").exists()
-    record.write(RULES, packed(f"{lab.root}/out.d".encode()) + packed(packed_list([(RULE.encode(), [b""])])))
+    record.write(RULES, packed(f"{lab.root}/out.d".encode()) + packed(packed_list([(RULE.encode(), (b"",))])))
     assert direct.ask(*flags)
 
 

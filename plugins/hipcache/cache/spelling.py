@@ -17,7 +17,7 @@ from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, pass_of
 from hipcache.clang.spelling import Spelling
 from hipcache.inputs import place
-from hipcache.inputs.readset import ReadSet, absent, by_directory, paths
+from hipcache.inputs.readset import ReadSet, absent, by_directory
 from hipcache.inputs.trace import Files
 
 
@@ -71,15 +71,22 @@ class Translation:
             return None
         # clang looks for the files of -include in the working directory, which may be another one elsewhere.
         bare = set(spelled.bare)
-        missed = paths((local(place), names) for place, names in reads.absent)
-        places = {path: spelled.places(path) for path in missed}
+        here, unclear, missed = set[str](), set[str](), dict[str, set[str]]()
+        for directory, names in reads.absent:
+            directories, further = spelled.places_in(local(directory), names)
+            here.update(() if directory else names)
+            unclear.update(() if directories else (directory + name for name in names if name not in further))
+            for found in directories:
+                missed.setdefault(found, set()).update(names)
+            for found, them in by_directory(chain(*further.values())).items():
+                missed.setdefault(found, set()).update(them)
         present = {path: spelled.places(local(path).rstrip("/")) for path in reads.present}
-        unclear = {path for path, found in (*places.items(), *present.items()) if not found}
-        if not bare <= set(places) or unclear - bare:
+        unclear.update(path for path, found in present.items() if not found)
+        if not bare <= here or unclear - bare:
             return None
         return ReadSet(
             tuple(replace(file, path=portable(whole[local(file.path)])) for file in reads.files),
-            absent({portable(place): names for place, names in by_directory(chain(*places.values())).items()}),
+            absent({portable(place): names for place, names in missed.items()}),
             tuple(
                 sorted(portable(place) + "/" * path.endswith("/") for path, found in present.items() for place in found)
             ),

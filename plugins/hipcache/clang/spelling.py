@@ -81,6 +81,20 @@ class Spelling:
         """The absolute spellings that a path may have which clang names: all of them lead to it."""
         return tuple(whole for whole, _ in self._places(path))
 
+    def places_in(self, directory: str, names: Collection[str]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+        """The same for names in a directory (as of `readset.Absent`): the absolute spellings of the directory, each
+        with a slash at its end, and those of names that are directories themselves."""
+        directory = _DOTS.sub("", directory)
+        if directory.startswith("/"):
+            return (directory,), {}
+        whole = tuple(
+            os.path.join(absolute, directory[len(spelled) :].lstrip("/"))
+            for spelled in ("", *_above(directory))
+            for absolute in self._by_spelled.get(spelled, ())
+        )
+        own = [name for name in names if directory + name in self._by_spelled]
+        return whole, {name: tuple(self._by_spelled[directory + name]) for name in own}
+
     def absolute(self, read: Mapping[str, Collection[str]], names: Collection[str]) -> dict[str, str]:
         """The absolute spelling of each file that a pass read, the source first; nothing if one is not clear.
 

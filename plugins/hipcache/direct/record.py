@@ -75,6 +75,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from hipcache import __version__
 from hipcache.base import shared
@@ -132,7 +133,7 @@ class Rule:
 
     def pack(self) -> bytes:
         lines = self.content.splitlines(keepends=True)
-        return _string(os.fsencode(self.path)) + _string(_list((line, [b""]) for line in lines))
+        return _string(os.fsencode(self.path)) + _string(_list((line, (b"",)) for line in lines))
 
 
 @dataclass(frozen=True)
@@ -280,9 +281,21 @@ def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
     return {(entry.kind, entry.path): entry for entry in watched}.values()
 
 
-def _parts(entry: Watched) -> tuple[bytes, list[bytes]]:
+def _parts(entry: Watched) -> tuple[bytes, tuple[bytes, ...]]:
     """(with what its texts begin, what follows in each)."""
-    return os.fsencode(entry.kind + entry.path), [*map(os.fsencode, entry.names)] or [b""]
+    return os.fsencode(entry.kind + entry.path), _encoded(entry.names)
+
+
+# A compile with many directories to search looks for the same names in most of them.
+@lru_cache(maxsize=64)
+def _encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(map(os.fsencode, names)) or (b"",)
+
+
+@lru_cache(maxsize=64)
+def _behind(size: int, tails: tuple[bytes, ...]) -> bytes:
+    """The rows of a list that share the first `size` bytes of the row before them."""
+    return b"".join(struct.pack("<HH", size, len(tail)) + tail for tail in tails)
 
 
 def _names(names: Iterable[str]) -> bytes:
@@ -293,7 +306,7 @@ def _string(content: bytes) -> bytes:
     return struct.pack("<I", len(content)) + content
 
 
-def _list(texts: Iterable[tuple[bytes, list[bytes]]]) -> bytes:
+def _list(texts: Iterable[tuple[bytes, tuple[bytes, ...]]]) -> bytes:
     """Of texts given as by `_parts`. Those of one share their beginning at least, and no more is looked for."""
     parts = []
     before = b""
@@ -305,7 +318,7 @@ def _list(texts: Iterable[tuple[bytes, list[bytes]]]) -> bytes:
         different = int.from_bytes(before[:length], "big") ^ int.from_bytes(text[:length], "big")
         shared = length - (different.bit_length() + 7) // 8
         parts.append(struct.pack("<HH", shared, len(text) - shared) + text[shared:])
-        parts += [struct.pack("<HH", len(head), len(tail)) + tail for tail in tails[1:]]
+        parts.append(_behind(len(head), tails[1:]))
         before = head + tails[-1]
     return b"".join(parts)
 
