@@ -227,7 +227,7 @@ def _account(session: Session, units: Sequence[Ended], path: str) -> tuple[Recor
         for name in unit_end.names
     )
     saved = sum(unit_end.seconds for unit_end in units if unit_end.hit)
-    preambles = tuple(sorted(Counter(session.counted).items()))
+    preambles = tuple(sorted(Counter(session.preambles).items()))
     outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes, preambles=preambles)
     return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
 

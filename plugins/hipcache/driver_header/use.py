@@ -127,7 +127,7 @@ class DriverHeader:
             return self._compared(name, work, key, ready, plainly, lambda: self._attempt(name, work, ready, way))
         found = self._attempt(name, work, ready, way)
         if isinstance(found, Attempt):
-            self.session.counted.append(USED)
+            self.session.preambles.append(USED)
             return found
         plain = self._plainly(found, plainly)
         if found in _LASTING:
@@ -142,7 +142,7 @@ class DriverHeader:
             return slot is None
 
     def _plainly(self, why: str, plainly: Callable[[], Attempt]) -> Attempt:
-        self.session.counted.append(WITHOUT + why)
+        self.session.preambles.append(WITHOUT + why)
         return plainly()
 
     def _entry(self, key: str) -> HeaderRecord:
@@ -241,7 +241,7 @@ class DriverHeader:
                 kept = tuple(self.shelf.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
                 new = HeaderRecord(outputs=(*kept, self.reads.keep(made.reads), self.shelf.keep(made.words).hash))
                 self._known[new.outputs] = made
-                self.session.counted.append(MADE)
+                self.session.preambles.append(MADE)
             except (UnfitHeader, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
                 made, new = None, HeaderRecord(why=str(error) or type(error).__name__)
             self.shelf.put(key, new.pack())
@@ -356,10 +356,10 @@ class DriverHeader:
             content = plain.output.read_bytes()
             why = _difference(plain, with_it, content)
             if why and all(plainly().output.read_bytes() == content for _ in range(_AGAIN)):
-                self.session.counted.append(DIFFERENT)
+                self.session.preambles.append(DIFFERENT)
                 self.trust.end(work.front, f"{name}: {why}")
                 return plain
-            self.session.counted.append(CHECKED)
+            self.session.preambles.append(CHECKED)
             same = not why
             known, other = self._entry(key), bool(made.corrections)
             if same and not known.compared[other] and known.outputs:

@@ -25,7 +25,7 @@ from hipcache.store import faults
 class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
     something was not kept; `served`: in words, how else than by a look-up here something was had; `unobserved`: was
-    something not kept because no pass can be observed here? `counted`: what became of precompiled headers, a name for
+    something not kept because no pass can be observed here? `preambles`: what became of precompiled headers, a name for
     each time (two threads may append to a list at once; to increase a number they may not)."""
 
     engine: Engine
@@ -38,7 +38,7 @@ class Session:
     notes: list[str] = field(default_factory=list)
     served: dict[str, None] = field(default_factory=dict)
     unobserved: bool = False
-    counted: list[str] = field(default_factory=list)
+    preambles: list[str] = field(default_factory=list)
     _scans: Scans = field(init=False)
 
     def __post_init__(self) -> None:
