@@ -7,7 +7,7 @@ import sys
 
 from hipcache import config
 from hipcache.base import features
-from hipcache.base.errors import HipcacheError
+from hipcache.base.errors import HipcacheError, StoreError
 from hipcache.cli import Console
 from hipcache.cli.gc import open_to_remove
 from hipcache.cli.screen import ProgressLine, human_size, plural
@@ -40,7 +40,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
     with ProgressLine(console.err, "entries removed") as progress:
         store.clear(progress=progress.at)
     for hint in hints:
-        hint.clear()
+        try:
+            hint.clear()
+        except StoreError as error:
+            print(f"the precompiled headers in '{hint.root}' are left: {error.message}", file=console.err)
+            shared = 0
     for queue in features.modules("QUEUE"):
         queue.empty(store.confined)
     print(f"freed {human_size(size.bytes + shared)}; the store in '{settings.dir}' is empty", file=console.out)

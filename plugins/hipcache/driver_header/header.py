@@ -8,7 +8,9 @@ one serves all sources of a build. One serves all architectures whose macros the
 corrects those (-U, -D) that the compiler defines for the architecture it was made with.
 
 For a device TEXT declares the second of the header's two weak functions once more: with that, clang lists them in the
-order in which it does without a precompiled header (clang 16 to 22), and the bitcode is the same, byte for byte.
+order in which it does without a precompiled header (clang 16 to 22), and the bitcode is the same, byte for byte. It
+also poisons the names of std::string_view and of what its members call: a pass that names one fails, and is run
+plainly.
 """
 
 from __future__ import annotations
@@ -25,25 +27,27 @@ from hipcache.inputs.keys import Key, make_key
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
-_RULES = "5"
-ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
+_RULES = "6"
+# Ordinary passes read the declarations of functions of the host that constant ones of libstdc++ call: __sv_check names
+# one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
+# no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
+# tells, so the preprocessor does: also of names that macros paste together (TokenLexer::Lex).
+VIEWS = ("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view")
+POISONED = (*VIEWS, "__sv_check", "__sv_limit", "sv")
+ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n' + preprocessed.poison(POISONED)
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
-# Ordinary passes read the declarations of other functions that constant ones of libstdc++ call: __sv_check names one
-# of the host's. It is behind members of std::string_view alone (clang 19's tree of the header has no other such
-# function that is no template; templates are instantiated in the pass). Where a call is computed or in dead code,
-# nothing in the module tells: then the source's text does. Names that the user's macros paste together stand nowhere.
-PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
-PASTES = pattern(rb"##|%:%:|\?\?=\?\?=")
-_SPLICE = pattern(rb"(?:\\|\?\?/)[ \t]*\r?\n")
-# Nothing can be pasted to a comma: with `, ## __VA_ARGS__` clang leaves the operator out (ExpandFunctionArguments in
-# clang/lib/Lex/TokenLexer.cpp).
-_TO_COMMA = pattern(rb",\s*##")
+# The suffix of a literal is no token of its own.
+PUTS_OFF = pattern(rb'"sv\b')
+# As clang joins lines (Lexer::getEscapedNewLineSize).
+_SPLICE = pattern(rb"(?:\\|\?\?/)[ \t\f\v]*(?:\r\n|\n\r|[\r\n])")
 _MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
 DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
-TEXTS = (DEPRECATED, PUTS_OFF, PASTES)
+TEXTS = (DEPRECATED, PUTS_OFF)
+# Of the header's own macros, whose bodies nobody looks at when they are used.
+_MACRO_NAMES = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(POISONED).encode())
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
@@ -107,8 +111,13 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
 
 def texts_in(content: bytes) -> list[re.Pattern[bytes]]:
     """Those of TEXTS that a file or the value of a macro has, also over two lines."""
-    joined = _TO_COMMA.sub(b",", _SPLICE.sub(b"", content))
+    joined = _SPLICE.sub(b"", content)
     return [text for text in TEXTS if text.search(joined)]
+
+
+def defines_by_view(content: bytes) -> bool:
+    """Does a macro of this file name what is poisoned?"""
+    return bool(_MACRO_NAMES.search(_SPLICE.sub(b"", content)))
 
 
 def is_of_user(option: Option) -> bool:

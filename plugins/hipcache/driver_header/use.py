@@ -275,6 +275,8 @@ class DriverHeader:
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise UnfitHeader("the order of its directories is not known")
+        if front.is_device and any(header.defines_by_view(Path(path).read_bytes()) for path in read):
+            raise UnfitHeader("one of its macros names std::string_view")
         contents = tuple(file.digest for file in reads.files)
         with self._lock:  # most architectures read the same files
             if contents not in self._words:
@@ -321,8 +323,6 @@ class DriverHeader:
         library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
         calls = [path for path in others if front.is_device and os.path.dirname(path) not in library]
         if any(self._has(header.PUTS_OFF, path, others[path]) for path in calls):
-            return UNDEFINED
-        if front.is_device and any(self._has(header.PASTES, path, others[path]) for path in mine):
             return UNDEFINED
         return found
 

@@ -171,7 +171,7 @@ bool deliver_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTE
            memcmp(found, digest, DIGEST_BYTES) == 0 && (!cloned || has_size(target, size));
     free(more);
     good = finish(target, good, temporary, destination);
-    if (good && !use_is_noted(&status))
+    if (good && !of->readonly && !use_is_noted(&status))
         futimens(from, NULL);
     close(from);
     return good;
