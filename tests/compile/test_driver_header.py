@@ -175,12 +175,12 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
 )
 def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
     """Nothing of the call is left in the module: the words of the source tell that there may be one."""
-    prepare(header_lab)
     header_lab.write("system/own_view.hpp", f"{text}\n")
     body = '#include "own_view.hpp"\n__device__ int bad() { if (false) return below(1); return 1; }\n'
     header_lab.write("bad.hip", body)
-    more = ["-isystem", "system"] if text else ["-Isystem", "-DVIEW=std::string_view"]
-    argv = header_lab.words(*words(header_lab), *more, source="bad.hip")
+    prepare(header_lab, "-isystem", "system")
+    more = [] if text else ["-DVIEW=std::string_view"]
+    argv = header_lab.words(*words(header_lab), "-isystem", "system", *more, source="bad.hip")
     plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
     assert plain.status
     assert (cached.status, cached.err) == (plain.status, plain.err)
