@@ -188,6 +188,8 @@ def test_where_its_store_cannot_be_used_all_goes_on_without(header_lab: Lab, bro
     settle()
     build(header_lab, 1)
     assert header_lab.stats()["direct_hits"] == 1
+    cleared = header_lab.hipcache("clear")
+    assert (cleared.status, b"are left" in cleared.err) == (0, bool(broken))
 
 
 def test_a_pass_that_waits_for_a_comparison_goes_on_when_it_has_ended() -> None:

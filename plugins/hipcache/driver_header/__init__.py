@@ -12,7 +12,10 @@ it precompiled comes to the same bytes: docs/design/driver_header.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from hipcache.base.errors import StoreError
 
 if TYPE_CHECKING:
     from hipcache.execution.passes import FrontEndWay
@@ -35,13 +38,20 @@ COUNTERS = {
 
 
 def front_end(session: Session) -> FrontEndWay | None:
+    from hipcache.driver_header.entry import open_files
     from hipcache.driver_header.use import DriverHeader
 
-    files = hints(session.engine.environ)
+    files = open_files(session.engine.environ)
     return DriverHeader(session, files) if files else None
 
 
 def hints(environ: Mapping[str, str]) -> LocalStore | None:
+    """None also where what is there cannot be read."""
     from hipcache.driver_header.entry import open_files
 
-    return open_files(environ)
+    files = open_files(environ)
+    with suppress(StoreError):
+        if files:
+            files.size()
+            return files
+    return None

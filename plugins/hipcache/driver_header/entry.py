@@ -18,11 +18,9 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass, field, replace
 from hipcache.clang.frontend import FrontEnd
 from hipcache.disk.compression import pack_json, unpack_json
@@ -49,13 +47,9 @@ _REFUSED_FOR = 64
 
 
 def open_files(environ: Mapping[str, str]) -> LocalStore | None:
-    """None where there is no directory for it, or what is there cannot be read."""
-    with suppress(StoreError, StopIteration):
-        place = next(places_for_files(environ))
-        files = LocalStore(Path(place, "headers"), max_bytes=_MOST, umask=0o077, packs=False)
-        files.size()
-        return files
-    return None
+    """None where there is no directory for it."""
+    place = next(places_for_files(environ), None)
+    return LocalStore(Path(place, "headers"), max_bytes=_MOST, umask=0o077, packs=False) if place else None
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,11 @@ _RULES = "6"
 # one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
 # no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
 # tells, so the preprocessor does: also of names that macros paste together (TokenLexer::Lex).
-VIEWS = ("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view")
-POISONED = (*VIEWS, "__sv_check", "__sv_limit", "sv")
-ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n' + preprocessed.poison(POISONED)
+_POISONED = (
+    *("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view"),
+    *("__sv_check", "__sv_limit", "sv"),
+)
+ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n' + preprocessed.poison(_POISONED)
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
@@ -46,8 +48,8 @@ _MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
 DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
 TEXTS = (DEPRECATED, PUTS_OFF)
-# Of the header's own macros, whose bodies nobody looks at when they are used.
-_MACRO_NAMES = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(POISONED).encode())
+# The preprocessor checks the body of a macro where it is defined, not where it is used: before the names are poisoned.
+_NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(_POISONED).encode())
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
@@ -115,9 +117,9 @@ def texts_in(content: bytes) -> list[re.Pattern[bytes]]:
     return [text for text in TEXTS if text.search(joined)]
 
 
-def defines_by_view(content: bytes) -> bool:
-    """Does a macro of this file name what is poisoned?"""
-    return bool(_MACRO_NAMES.search(_SPLICE.sub(b"", content)))
+def has_poisoned_macro(content: bytes) -> bool:
+    """Does a macro of this file, one of the header's, name what is poisoned behind it?"""
+    return bool(_NAMES_POISONED.search(_SPLICE.sub(b"", content)))
 
 
 def is_of_user(option: Option) -> bool:

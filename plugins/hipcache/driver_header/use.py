@@ -48,7 +48,7 @@ ARCHITECTURE, UNDEFINED, CHANGED = "architecture", "undefined functions", "chang
 # They are likely to come to the same the next time.
 _LASTING = (FAILED, MESSAGES, UNDEFINED)
 _OF_PASS = ("-triple", "-fcolor-diagnostics")
-_RECORDS = {True: b'{"outputs": [], "holds": true}', False: b'{"outputs": []}'}
+_NOTE = b'{"outputs": [], "holds": true}'
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class HeaderNotes:
 
     def holds(self, front: FrontEnd) -> bool:
         key = self._key(front)
-        return self.session.shelves.near.actions.get([key]).get(key) == _RECORDS[True]
+        return self.session.shelves.near.actions.get([key]).get(key) == _NOTE
 
-    def note(self, front: FrontEnd, *, holds: bool) -> None:
-        if self.holds(front) != holds:
-            self.session.shelves.near.put(self._key(front), _RECORDS[holds])
+    def note(self, front: FrontEnd) -> None:
+        if not self.holds(front):
+            self.session.shelves.near.put(self._key(front), _NOTE)
 
     def _key(self, front: FrontEnd) -> str:
         options = (option for option in front.job.options if option.name in _OF_PASS)
@@ -131,7 +131,7 @@ class DriverHeader:
             return found
         plain = self._plainly(found, plainly)
         if found in _LASTING:
-            self.notes.note(front, holds=True)
+            self.notes.note(front)
         return plain
 
     def _has_waited_for_slot(self) -> bool:
@@ -275,7 +275,7 @@ class DriverHeader:
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise UnfitHeader("the order of its directories is not known")
-        if front.is_device and any(header.defines_by_view(Path(path).read_bytes()) for path in read):
+        if front.is_device and any(header.has_poisoned_macro(Path(path).read_bytes()) for path in read):
             raise UnfitHeader("one of its macros names std::string_view")
         contents = tuple(file.digest for file in reads.files)
         with self._lock:  # most architectures read the same files
@@ -351,7 +351,7 @@ class DriverHeader:
             with_it = with_header()
             if isinstance(with_it, str) or plain.why_not:
                 if with_it in _LASTING:
-                    self.notes.note(work.front, holds=True)
+                    self.notes.note(work.front)
                 return plain
             content = plain.output.read_bytes()
             why = _difference(plain, with_it, content)
