@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ def test_who_wants_no_hits_is_the_engines_affair(direct: Direct) -> None:
 
 
 @only_19
-@pytest.mark.parametrize("changed", ["nothing", "status", "config"])
+@pytest.mark.parametrize("changed", ["nothing", "status", "config", "use"])
 def test_who_leaves_the_store_as_it_is_is_served_and_writes_nothing_there(direct: Direct, changed: str) -> None:
     """By content, too, and where a config file says so."""
     lab = direct.lab
@@ -37,6 +39,9 @@ def test_who_leaves_the_store_as_it_is_is_served_and_writes_nothing_there(direct
     if changed == "status":
         lab.write("value.hpp", (lab.root / "value.hpp").read_text())
     settle()
+    if changed == "use":  # that of a week ago
+        for path in (lab.store / "v2/blobs").rglob("*"):
+            os.utime(path, (time.time() - 7 * 86400,) * 2)
     before = {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")}
     for _ in range(2):
         assert direct.ask(env={"HIPCACHE_READONLY": "" if changed == "config" else "1"})

@@ -285,7 +285,7 @@ bool system_contents_hold(record *found) {
         const bool claims = of.lasting && !claim.failed;
         if (!(claims && claim_is_known(found, claim))) {
             /* If nothing can be noted, nobody is served by the others' reading. */
-            const bool notes = claims && faccessat(found->store, "actions", W_OK, AT_EACCESS) == 0;
+            const bool notes = claims && !found->readonly && faccessat(found->store, "actions", W_OK, AT_EACCESS) == 0;
             const int turn = notes ? take_turn() : -1;
             good = (turn >= 0 && claim_is_known(found, claim)) || read_files(&of);
             if (good && of.lasting && !claim.failed)
