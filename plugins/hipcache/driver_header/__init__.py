@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hipcache.base.errors import StoreError
-
 if TYPE_CHECKING:
     from hipcache.execution.passes import FrontEndWay
     from hipcache.execution.session import Session
@@ -47,6 +45,7 @@ def front_end(session: Session) -> FrontEndWay | None:
 
 def hints(environ: Mapping[str, str]) -> LocalStore | None:
     """None also where what is there cannot be read."""
+    from hipcache.base.errors import StoreError
     from hipcache.driver_header.entry import open_files
 
     files = open_files(environ)
