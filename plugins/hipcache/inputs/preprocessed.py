@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
+from hipcache import native
 from hipcache.base.patterns import pattern
 
 LINE = "__LINE__"
@@ -23,6 +24,8 @@ _PLACES = (
     *(b"__builtin_dump_struct", b"unique_stable_name"),
     *(b"__func__", b"__FUNCTION__", b"__builtin_FUNCTION"),  # a conversion is named after its type
 )
+# So many bytes at the end of each of these are looked for in one go.
+_ENDING = 7
 # The preprocessor leaves the words of pragmas as they are, and the parser expands those of some. It does not in these
 # (clang/lib/Parse/ParsePragma.cpp, lib/Lex/Pragma.cpp), or they have no names. (Without an option for it, OpenMP's are
 # ignored.)
@@ -88,7 +91,8 @@ def numbered(text: bytes) -> frozenset[str]:
     if not _is_plain(text):
         return everywhere
     marks = _positions(text, mark(LINE).encode())
-    places = [at for name in _PLACES for at in _positions(text, name)]
+    endings = native.search_in(text, [name[-_ENDING:] for name in _PLACES])
+    places = [at for name in _PLACES if name[-_ENDING:] in endings for at in _positions(text, name)]
     if not marks and not places:
         return frozenset()
     if b'R"' in text:
