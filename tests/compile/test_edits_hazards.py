@@ -181,3 +181,21 @@ def test_a_macro_of_a_header_in_a_directory_of_any_name_is_asked_for(lab: Lab) -
     lab.warm()
     lab.write("caf\u00e9/v.hpp", text("2"))
     assert lab.compile().outcome == HIT
+
+
+def test_what_the_preprocessor_has_told_of_an_edit_is_asked_once(lab: Lab) -> None:
+    """Whatever the values of macros are from then on."""
+    text = (lab.root / "k.hip").read_text()
+    lab.warm("-DV=1")
+    for step, edited in enumerate(("", "// a line\n", "", "// a line\n// and another\n")):
+        lab.write("k.hip", edited + text)
+        for value in range(2):
+            assert lab.compile(f"-DV={step}{value}").outcome == HIT
+    assert "as the preprocessor says" not in lab.hipcache("explain", "k.o").out.decode()
+
+
+def test_messages_that_are_not_understood_are_the_same_for_another_value(lab: Lab) -> None:
+    """Of a macro that nobody uses, where no file changed."""
+    lab.write("k.hip", kernel("3") + "int f(int n) { int a[n]; return a[0]; }\nint w() { int unused; return 1; }\n")
+    lab.warm("-Wall", "-Wvla", "-DV=1")
+    assert lab.compile("-Wall", "-Wvla", "-DV=2").outcome == HIT

@@ -127,7 +127,7 @@ class Edits:
     ) -> tuple[Entry, Edit, frozenset[str], frozenset[str]] | None:
         """The entry, the edit since it was made, the macros of options that have other values, and the names in those;
         None if more has changed."""
-        if entry.base not in ("", self.files.basedir.name) or (entry.text and entry.places is None):
+        if entry.base not in ("", self.files.basedir.name):
             return None
         if entry.text and entry.message_format != front.message_format:
             return None
@@ -141,7 +141,9 @@ class Edits:
         if key not in self._known:
             self._known[key] = outline.edit(self.files, reads)
         edit = self._known[key]
-        if edit is None or edit.reads.files[0].path in edit.marked or (edit.marked and self._misleads(front, edit)):
+        if edit is None or (edit.files and entry.text and entry.places is None):
+            return None
+        if edit.reads.files[0].path in edit.marked or (edit.marked and self._misleads(front, edit)):
             return None
         if not front.separates_digits and any(outline.separates_digits(text) for text in self._edited(edit)):
             return None
@@ -153,8 +155,8 @@ class Edits:
         self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]
     ) -> Entry | None:
         front = pass_of(bound).front
-        known = entry.unused
-        asked = macros.difference(known)
+        is_other_state = bool(edit.files)
+        asked = macros.difference(entry.unused)
         asks_lines = bool(edit.lines) and entry.lines is None
         if asks_lines or asked or edit.marked:
             question = asked, edit.lines if asks_lines else frozenset[str](), frozenset(edit.marked)
@@ -168,7 +170,7 @@ class Edits:
                 return None
             if self._is_young(edit, began) or self.files.differs_now(edit.reads):
                 return None
-            entry = told
+            entry, is_other_state = told, True
         if _shows(entry, edit.lines):
             return None
         outputs = self._outputs(entry, front, edit.reads)
@@ -184,7 +186,7 @@ class Edits:
             cuid="",
         )
         entries.put(self.shelf, bound.key.digest, adopted)
-        if entry.unused != known and loose_key(bound):
+        if is_other_state and loose_key(bound):
             cuid = front.cuid if entry.cuid else ""
             entries.put(self.shelf, front.loose, replace(adopted, macros=front.values, cuid=cuid))
         return adopted

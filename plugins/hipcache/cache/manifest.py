@@ -156,7 +156,7 @@ class ManifestCache:
         made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, made)
-        if not (ran.text and places is None) and loose_key(bound):
+        if (front.quotes_lines or not ran.text) and loose_key(bound):
             edits.publish(self.shelf, bound, entry, made)
         return replace(result, reads=entry.reads)
 
