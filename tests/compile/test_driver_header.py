@@ -59,6 +59,15 @@ def test_an_empty_store_compares_nothing_again(header_lab: Lab) -> None:
 
 
 @only_19
+def test_a_source_of_which_it_came_to_nothing_is_not_tried_again_for_an_empty_store(header_lab: Lab) -> None:
+    prepare(header_lab)
+    for why in ("fails", "in vain the last time"):
+        shutil.rmtree(header_lab.store)
+        build(header_lab, 1, body="struct string_view {};\n")
+        assert header_lab.stats()["without_preamble"] == {why: 1}
+
+
+@only_19
 def test_an_architecture_that_it_asks_for_has_one_of_its_own(header_lab: Lab) -> None:
     header_lab.archs = ("--offload-arch=gfx906", "--offload-arch=gfx90a")
     asks = "#pragma once\ninline int twice(int x) { return 2 * x; }\n#ifdef __gfx90a__\n#define OWN 5\n#endif\n"

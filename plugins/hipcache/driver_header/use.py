@@ -55,17 +55,18 @@ _NOTE = b'{"outputs": [], "holds": true}'
 class HeaderNotes:
     """Sources whose passes came to nothing with the precompiled header, so that their next passes do not try in vain. A
     note is about the passes of one side (device or host) over one source, whatever its text is by now. A wrong one
-    costs time, never a wrong result."""
+    costs time, never a wrong result. `shelf`: that of the headers, for all stores of results."""
 
     session: Session
+    shelf: Shelf
 
     def holds(self, front: FrontEnd) -> bool:
         key = self._key(front)
-        return self.session.shelves.near.actions.get([key]).get(key) == _NOTE
+        return self.shelf.actions.get([key]).get(key) == _NOTE
 
-    def note(self, front: FrontEnd) -> None:
-        if not self.holds(front):
-            self.session.shelves.near.put(self._key(front), _NOTE)
+    def note(self, front: FrontEnd, why: str) -> None:
+        if why in _LASTING and not self.holds(front):
+            self.shelf.put(self._key(front), _NOTE)
 
     def _key(self, front: FrontEnd) -> str:
         options = (option for option in front.job.options if option.name in _OF_PASS)
@@ -87,7 +88,7 @@ class DriverHeader:
         near, own = session.shelves.near, (LocalActions(files), LocalContents(files), lambda text: None)
         self.shelf = Shelf(*own, near.refusal, near.recache)
         self.reads = ReadSets(self.shelf)
-        self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session)
+        self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session, self.shelf)
         self._words: dict[tuple[str, ...], set[bytes]] = {}
         self._known: dict[tuple[str, ...], Made | None] = {}
         self._texts: dict[str, list[re.Pattern[bytes]]] = {}
@@ -130,8 +131,7 @@ class DriverHeader:
             self.session.preambles.append(USED)
             return found
         plain = self._plainly(found, plainly)
-        if found in _LASTING:
-            self.notes.note(front)
+        self.notes.note(front, found)
         return plain
 
     def _has_waited_for_slot(self) -> bool:
@@ -349,9 +349,11 @@ class DriverHeader:
         try:
             plain = plainly()
             with_it = with_header()
-            if isinstance(with_it, str) or plain.why_not:
-                if with_it in _LASTING:
-                    self.notes.note(work.front)
+            if isinstance(with_it, str):
+                self.session.preambles.append(WITHOUT + with_it)
+                self.notes.note(work.front, with_it)
+                return plain
+            if plain.why_not:
                 return plain
             content = plain.output.read_bytes()
             why = _difference(plain, with_it, content)
