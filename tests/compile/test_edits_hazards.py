@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from hip import HIT, Lab, kernel
 from hipcache.clang.cuid import clangs_hash
+from test_edits import OF_CUIDS
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -199,3 +200,15 @@ def test_messages_that_are_not_understood_are_the_same_for_another_value(lab: La
     lab.write("k.hip", kernel("3") + "int f(int n) { int a[n]; return a[0]; }\nint w() { int unused; return 1; }\n")
     lab.warm("-Wall", "-Wvla", "-DV=1")
     assert lab.compile("-Wall", "-Wvla", "-DV=2").outcome == HIT
+
+
+@pytest.mark.parametrize("text", OF_CUIDS)
+@pytest.mark.parametrize("flags", ["", "-fgpu-rdc"])
+def test_what_was_kept_after_an_edit_has_the_cuid_of_its_compile(lab: Lab, text: str, flags: str) -> None:
+    lab.write("k.hip", OF_CUIDS[text])
+    lab.warm("-cuid=11", *flags.split())
+    lab.write("k.hip", "// a line\n" + OF_CUIDS[text])
+    lab.compile("-cuid=11", *flags.split())
+    for cuid in ("2222", "33"):
+        lab.compile(f"-cuid={cuid}", *flags.split())
+    lab.compile("-cuid=44", "-DV=1", *flags.split())

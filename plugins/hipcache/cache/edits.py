@@ -187,9 +187,14 @@ class Edits:
         )
         entries.put(self.shelf, bound.key.digest, adopted)
         if is_other_state and loose_key(bound):
-            cuid = front.cuid if entry.cuid else ""
+            cuid = front.cuid if entry.cuid or self._has_cuid(adopted, front.cuid) else ""
             entries.put(self.shelf, front.loose, replace(adopted, macros=front.values, cuid=cuid))
         return adopted
+
+    def _has_cuid(self, entry: Entry, cuid: str) -> bool:
+        """Would it be another one with another CUID? That is not told by an entry under a key that counts the CUID."""
+        made = self.shelf.contents.read(entry.outputs[0]) if entry.outputs else None
+        return not any(entry.passing[1:]) and (made is None or has_cuid(entry.passing, made, cuid))
 
     def _asked(
         self, front: FrontEnd, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]
