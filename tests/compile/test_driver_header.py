@@ -179,6 +179,7 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
         '#if 0\nint f() { return sizeof ""sv; }\n#endif',
         '#if 0\nint f() { return sizeof ""s\\\rv; }\n#endif',
         "#define OF(a) __sv_check(a, a, a)",
+        "inline int __sv_type;",
         "",
     ],
 )

@@ -27,14 +27,14 @@ from hipcache.inputs.keys import Key, make_key
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
-_RULES = "6"
+_RULES = "7"
 # Ordinary passes read the declarations of functions of the host that constant ones of libstdc++ call: __sv_check names
 # one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
 # no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
 # tells, so the preprocessor does: also of names that macros paste together (TokenLexer::Lex).
 _POISONED = (
     *("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view"),
-    *("__sv_check", "__sv_limit", "sv"),
+    *("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view", "sv"),
 )
 ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n' + preprocessed.poison(_POISONED)
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
