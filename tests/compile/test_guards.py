@@ -13,10 +13,23 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
-from hipcache.direct.guards import DIGITS, GUARD, by_entries, guard
 from hipcache.direct.record import SYSTEM_DOMAIN, known_contents, pack_list, state_digest, system_digest
 from hipcache.disk.times import file_systems
-from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, changed, merge, states, status_text
+from hipcache.inputs.watched import (
+    ABSENT,
+    ENTRIES,
+    FILE,
+    GONE,
+    GUARD,
+    GUARD_DIGITS,
+    Watched,
+    by_entries,
+    changed,
+    guard,
+    merge,
+    states,
+    status_text,
+)
 from hipcache.processes import LIST, observe
 
 __all__ = ["direct"]
@@ -28,7 +41,7 @@ def _guarded(paths: list[str], kind: str = ABSENT, **given: str) -> dict[str, li
     names = found.setdefault("", [])
     for one in guard([Watched(kind, path) for path in paths], time.time() + 1, file_systems(**given)):
         if one.kind == GUARD:
-            names = found.setdefault(one.path[DIGITS:], [])
+            names = found.setdefault(one.path[GUARD_DIGITS:], [])
         else:
             names.append(one.path)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hipcache.base import features
 from hipcache.base.errors import StoreError
-from hipcache.direct import guards, variables
+from hipcache.direct import variables
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
     NO_STATE,
@@ -22,6 +22,7 @@ from hipcache.direct.record import (
     system_digest,
     variables_digest,
 )
+from hipcache.disk import times
 from hipcache.engine import Engine
 from hipcache.inputs import watched
 from hipcache.inputs.watched import ABSENT, FILE, PROCESSOR, SAME, Watched
@@ -66,13 +67,13 @@ def remember(
     working = (cwd, *(os.path.dirname(output.path) for output in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
-    kinds = guards.kinds()
+    kinds = times.kinds()
     is_system = is_of_system(system, working)
-    for entry in guards.by_entries(depends, kinds):
+    for entry in watched.by_entries(depends, kinds):
         # Two names of one directory may stand in either part; so all are compared in one. The processor is no file.
         (far if entry.kind not in (SAME, PROCESSOR) and is_system(entry.path) else near).append(entry)
-    guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
-    files, system_files = watched.states(guards.unguarded(guarded)), watched.states(guards.unguarded(system_guarded))
+    guarded, system_guarded = watched.guard(near, old, kinds), watched.guard(far, old, kinds)
+    files, system_files = watched.states(watched.unguarded(guarded)), watched.states(watched.unguarded(system_guarded))
     if files is None or system_files is None:
         return f"'{watched.changed([*near, *far])}' changed meanwhile"
     is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)

@@ -37,13 +37,12 @@ from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import records
 from hipcache.config.files import project_file
 from hipcache.direct import elsewhere, record, variables
-from hipcache.direct.guards import DIGITS, GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Memos
 from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.inputs.readset import Status, known_by
-from hipcache.inputs.watched import FILE, Watched
+from hipcache.inputs.watched import FILE, GUARD, GUARD_DIGITS, Watched
 from hipcache.store import Store
 
 # Of one command: it may be for other archs in another configuration.
@@ -241,7 +240,10 @@ class WholeCompile:
 
 def _without_guards(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """A guard of no status: it is renewed by who finds all as it was."""
-    return tuple(Watched(GUARD, "0" * DIGITS + need.path[DIGITS:]) if need.kind == GUARD else need for need in watched)
+    return tuple(
+        Watched(GUARD, "0" * GUARD_DIGITS + need.path[GUARD_DIGITS:]) if need.kind == GUARD else need
+        for need in watched
+    )
 
 
 def project_reads(
