@@ -23,9 +23,8 @@ from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
 from hipcache.report import conditions
 from hipcache.report.history import History, Record
-from hipcache.store import Store
 from hipcache.store.layout import HISTORY
-from hipcache.store.local import open_store
+from hipcache.store.local import LocalStore, open_store
 from hipcache.store.seal import NO_SEAL, Seal
 
 
@@ -39,7 +38,7 @@ class Engine:
     loaded by that; `queue` takes the key of a record that is to be uploaded; `executions`: likewise, of executors;
     `preambles`: one use of a precompiled header in so many is checked (0: none is used)."""
 
-    store: Store
+    store: LocalStore
     runner: Runner
     slots: Slots
     environ: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What every store must do for locks and work directories, and as a whole."""
+"""What the store does for locks and work directories, and as a whole."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.store import Store
-from store_backends import KEY, OTHER_KEY, RECORD, Opener, open_store, store
+from hipcache.store.local import LocalStore
+from store_fixtures import KEY, OTHER_KEY, RECORD, Opener, open_store, store
 
 __all__ = ["open_store", "store"]
 
 # Locks
 
 
-def test_a_free_lock_is_given_without_a_wait(store: Store) -> None:
+def test_a_free_lock_is_given_without_a_wait(store: LocalStore) -> None:
     for _ in range(2):
         with store.lock(KEY) as waited:
             assert waited is False
@@ -28,19 +28,19 @@ def test_locks_of_different_keys_do_not_meet(open_store: Opener) -> None:
         assert waited is False
 
 
-def test_a_lock_is_released_by_an_exception(store: Store) -> None:
+def test_a_lock_is_released_by_an_exception(store: LocalStore) -> None:
     with pytest.raises(RuntimeError), store.lock(KEY):
         raise RuntimeError
     with store.lock(KEY) as waited:
         assert waited is False
 
 
-def test_an_error_inside_a_lock_is_not_swallowed(store: Store) -> None:
+def test_an_error_inside_a_lock_is_not_swallowed(store: LocalStore) -> None:
     with pytest.raises(OSError, match="theirs"), store.lock(KEY):
         raise OSError("theirs")
 
 
-def test_threads_with_one_key_go_one_after_the_other(store: Store) -> None:
+def test_threads_with_one_key_go_one_after_the_other(store: LocalStore) -> None:
     inside = threading.Lock()
 
     def work(_: int) -> None:
@@ -52,7 +52,7 @@ def test_threads_with_one_key_go_one_after_the_other(store: Store) -> None:
         list(pool.map(work, range(200)))
 
 
-def test_who_had_to_wait_is_told_so(store: Store) -> None:
+def test_who_had_to_wait_is_told_so(store: LocalStore) -> None:
     """Whether the second one asks before the first one leaves is up to the scheduler: each try gives it more time."""
 
     def ask(asking: threading.Event) -> bool:
@@ -75,25 +75,25 @@ def test_who_had_to_wait_is_told_so(store: Store) -> None:
 # Work directories
 
 
-def test_a_workdir_is_writable_and_gone_at_the_end(store: Store) -> None:
+def test_a_workdir_is_writable_and_gone_at_the_end(store: LocalStore) -> None:
     with store.workdir() as directory:
         (directory / "sub").mkdir()
         (directory / "sub" / "a.bc").write_bytes(RECORD)
     assert not directory.exists()
 
 
-def test_a_workdir_is_gone_after_an_exception(store: Store) -> None:
+def test_a_workdir_is_gone_after_an_exception(store: LocalStore) -> None:
     with pytest.raises(KeyboardInterrupt), store.workdir() as directory:
         raise KeyboardInterrupt
     assert not directory.exists()
 
 
-def test_two_workdirs_are_two_directories(store: Store) -> None:
+def test_two_workdirs_are_two_directories(store: LocalStore) -> None:
     with store.workdir() as first, store.workdir() as second:
         assert first != second
 
 
-def test_a_workdir_that_was_removed_inside_is_no_error(store: Store) -> None:
+def test_a_workdir_that_was_removed_inside_is_no_error(store: LocalStore) -> None:
     with store.workdir() as directory:
         for path in directory.iterdir():
             path.unlink()
@@ -103,7 +103,7 @@ def test_a_workdir_that_was_removed_inside_is_no_error(store: Store) -> None:
 # The whole
 
 
-def test_a_new_store_is_empty(store: Store) -> None:
+def test_a_new_store_is_empty(store: LocalStore) -> None:
     size = store.size()
     assert (size.bytes, size.entries) == (0, 0)
     assert store.collect() == 0
@@ -122,14 +122,14 @@ def test_size_counts_actions_and_blobs(open_store: Opener) -> None:
     assert store.size().entries == 1
 
 
-def test_collect_with_room_left_removes_nothing(store: Store) -> None:
+def test_collect_with_room_left_removes_nothing(store: LocalStore) -> None:
     store.put_action(KEY, RECORD)
     assert store.collect() == 0
     assert store.collect(10**9) == 0
     assert store.get_action(KEY) == RECORD
 
 
-def test_collect_removes_until_the_bound_is_kept(store: Store) -> None:
+def test_collect_removes_until_the_bound_is_kept(store: LocalStore) -> None:
     for number in range(20):
         store.put_blob(bytes([number]) * 1000)
     before = store.size()
@@ -143,7 +143,7 @@ def test_collect_removes_until_the_bound_is_kept(store: Store) -> None:
 @pytest.mark.parametrize(
     "empty", [lambda store: store.clear(), lambda store: store.collect(0)], ids=["clear", "collect"]
 )
-def test_an_emptied_store_holds_nothing_and_can_be_used(store: Store, empty: Callable[[Store], int]) -> None:
+def test_an_emptied_store_holds_nothing_and_can_be_used(store: LocalStore, empty: Callable[[LocalStore], int]) -> None:
     store.put_action(KEY, RECORD)
     digest = store.put_blob(RECORD)
     held = store.size().bytes
@@ -165,7 +165,7 @@ def test_a_compile_goes_on_while_the_store_is_cleared(open_store: Opener) -> Non
     assert store.get_blob(digest) == RECORD
 
 
-def test_threads_share_one_store(store: Store, tmp_path: Path) -> None:
+def test_threads_share_one_store(store: LocalStore, tmp_path: Path) -> None:
     """Every thread puts, gets and copies the same few entries; nobody ever sees half of one."""
 
     def work(number: int) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from hipcache.base.values import dataclass, field
 from hipcache.build.action import Digest
-from hipcache.store import Store
+from hipcache.store.local import LocalStore
 
 
 class ActionCache(Protocol):
@@ -57,7 +57,7 @@ class SingleFlight(Protocol):
 
 @dataclass(frozen=True)
 class LocalActions:
-    store: Store
+    store: LocalStore
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
         found = {key: self.store.get_action(key) for key in keys}
@@ -69,7 +69,7 @@ class LocalActions:
 
 @dataclass(frozen=True)
 class LocalContents:
-    store: Store
+    store: LocalStore
 
     def sizes(self, hashes: Iterable[str]) -> dict[str, int]:
         found = {hash: self.store.blob_size(hash) for hash in hashes}
@@ -87,7 +87,7 @@ class LocalContents:
 
 @dataclass(frozen=True)
 class LocalFlight:
-    store: Store
+    store: LocalStore
 
     def alone(self, key: str) -> AbstractContextManager[object]:
         return self.store.lock(key)

@@ -43,7 +43,7 @@ from hipcache.inputs.identity import Memos
 from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.inputs.readset import Status, known_by
 from hipcache.inputs.watched import FILE, GUARD, GUARD_DIGITS, Watched
-from hipcache.store import Store
+from hipcache.store.local import LocalStore
 
 # Of one command: it may be for other archs in another configuration.
 MOST_INVOCATIONS, MOST_ASKED, MOST_NEEDS, MOST_READS = 2, 512, 64, 4096
@@ -200,7 +200,7 @@ class WholeCompile:
     tools: Mapping[str, tuple[str, ...]]
     asked: tuple[str, ...]
 
-    def keep(self, store: Store, argv: Sequence[str], cwd: str, base: str) -> str:
+    def keep(self, store: LocalStore, argv: Sequence[str], cwd: str, base: str) -> str:
         """Put it into the manifest of its command; the key of that, empty if it is there already. `base`: the base
         directory. Raises StoreError, and ValueError as `DirectRecord.pack`."""
         basedir = Basedir(base)
@@ -291,7 +291,7 @@ class Adoption:
     `environ`: of the command; `base`: the base directory, or nothing; `content`: who has direct records, where not only
     the store does."""
 
-    store: Store
+    store: LocalStore
     environ: Mapping[str, str]
     base: str
     searches: Searches = field(default_factory=Searches)

@@ -108,7 +108,12 @@ _PACKED = 1024
 
 
 class LocalStore:
-    """The contract of `hipcache.store.Store` over the directory `root`, which the first write creates.
+    """The store in the directory `root`, which the first write creates: get, put, remove. Absent and damaged look the
+    same: `None` or `False`, and damage is removed.
+
+    Every `get` checks the content against its digest before anything is returned. `put` either stores the whole entry
+    or raises StoreError; a reader never sees half of one. All methods may be called by any number of threads and
+    processes at once. A key or digest that is none raises ValueError.
 
     `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
@@ -192,6 +197,8 @@ class LocalStore:
     # Actions and blobs
 
     def get_action(self, key: str, *, own: bool = False) -> bytes | None:
+        """`own`: only one that this user wrote with `own`, or root, and that nobody else can write to: for what names
+        programs that are run."""
         return self.get_record(self.seal.name(key), own=own)
 
     def get_record(self, name: str, *, own: bool = False) -> bytes | None:
@@ -223,6 +230,7 @@ class LocalStore:
             self._puts.put(action_name(name), pack_action(name, record, self.seal), own=own)
 
     def put_actions(self, records: Mapping[str, bytes]) -> None:
+        """Several at once, which costs less. Each is stored or not; StoreError if one could not be."""
         if not self.read_only:
             named = {self.seal.name(key): record for key, record in records.items()}
             self._puts.put_all({action_name(name): pack_action(name, named[name], self.seal) for name in named})
@@ -235,9 +243,11 @@ class LocalStore:
             self._entries.unpack(name)
 
     def has_blob(self, digest: str) -> bool:
+        """Is there a file of that name? Cheap; the content is not read (`get_blob` checks it)."""
         return self.blob_size(digest) is not None
 
     def blob_size(self, digest: str) -> int | None:
+        """Its size, None if it is not there. As cheap."""
         return self._entries.size(blob_name(digest))
 
     def get_blob(self, digest: str) -> bytes | None:
@@ -252,10 +262,12 @@ class LocalStore:
         return None
 
     def put_blob(self, content: bytes) -> str:
+        """Store `content` under its digest and return the digest. A blob that is there already is kept."""
         (digest,) = self.put_blobs([content])
         return digest
 
     def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
+        """The same for several, as of `put_actions`: their digests, in that order."""
         named = [(blake3(content).hexdigest(), content) for content in contents]
         if not self.read_only:
             wanted = {blob_name(digest): content for digest, content in named}
@@ -268,6 +280,11 @@ class LocalStore:
         return [digest for digest, _ in named]
 
     def copy_blob(self, digest: str, destination: Path) -> bool:
+        """Write the blob to `destination`, which appears whole (temporary file beside it, then rename), with
+        permissions as a compiler would give (0o666 less umask), and never as a link into the store.
+
+        As clang does, it replaces a symbolic link and writes into a special file (/dev/null, a FIFO). Raises StoreError
+        if `destination` cannot be written."""
         with self._entries.opened(blob_name(digest), MOST_BLOB) as fd:
             if fd is None:
                 return False
@@ -278,6 +295,9 @@ class LocalStore:
         return False
 
     def open_blob(self, digest: str, known: str = "") -> tuple[int, str] | None:
+        """(a descriptor of the blob's file, to be read only and closed; the file's identity and times). None also where
+        another user could write into the file, against which only a copy helps. `known`: the identity when it was last
+        opened: if it still is that, the content is not checked again."""
         with self._entries.opened(blob_name(digest), MOST_BLOB) as fd:
             if fd is None or not _is_own(os.fstat(fd)):
                 return None
@@ -292,9 +312,16 @@ class LocalStore:
     # Work in progress
 
     def lock(self, key: str, *, wait: bool = True) -> AbstractContextManager[bool | None]:
+        """Hold `key` against all other threads and processes while they would do the same work.
+
+        Gives True if another one held it first (so that the caller looks again before it works); None if another one
+        holds it and `wait` is False: then the caller does not hold it. The kernel releases it when its process dies.
+        Hold one key at a time: the kernel finds no deadlocks here."""
         return self.work.alone(key, wait=wait)
 
     def workdir(self) -> AbstractContextManager[Path]:
+        """A fresh directory for the intermediate files of one compile, removed at the end; if this process is killed, a
+        later one sweeps it. It may hold a file `.lock`, which is not the caller's."""
         return self.work.directory()
 
     # The store as a whole
@@ -325,9 +352,10 @@ class LocalStore:
         dry_run: bool = False,
         progress: Callable[[int], object] = no_progress,
     ) -> int:
-        """See the contract. 0 removes every entry, None in a store without a limit removes none. First goes what was
-        surely not used for `unused_for` seconds, and what is not among `keeping` (names below `v2/`; asked for once the
-        entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
+        """Remove the least recently used entries until at most `max_bytes` (default: the limit) are held, sweep
+        leftovers; return the bytes freed. 0 removes every entry, None in a store without a limit none. First goes what
+        was surely not used for `unused_for` seconds, and what is not among `keeping` (names below `v2/`; asked for once
+        the entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
         `progress` is told how many entries are removed. Raises StoreError."""
         limit = max_bytes if max_bytes is not None else (self.max_bytes or None)
         with as_store_error("read", self.confined.base) if dry_run else self.work.upkeep("collect"):
@@ -339,7 +367,8 @@ class LocalStore:
         self._upkeep.on_evicted, self._upkeep.on_counted = evicted, counted
 
     def clear(self, *, progress: Callable[[int], object] = no_progress) -> int:
-        """See the contract. What live processes work on in tmp/ stays. `progress` as above. Raises StoreError."""
+        """Remove every entry, safely while other processes compile; return the bytes freed. What live processes work on
+        in tmp/ stays. `progress` as above. Raises StoreError."""
         with self.work.upkeep("clear"):
             return self._upkeep.sweep() + self._upkeep.clear(progress)
 

@@ -54,7 +54,7 @@ class Work:
 
     @contextmanager
     def alone(self, key: str, *, wait: bool = True) -> Iterator[bool | None]:
-        """See `Store.lock`. Without working locks, and in a read-only store, gives False: work may be done twice.
+        """See `LocalStore.lock`. Without working locks, and in a read-only store, gives False: work may be done twice.
         So it may where the holder does not come to its end: then gives True after a while.
 
         Who holds a key may wait for one of a later stage of the same unit alone (front end, back end, link; see
@@ -86,8 +86,8 @@ class Work:
 
     @contextmanager
     def directory(self) -> Iterator[Path]:
-        """See `Store.workdir`. Where others may write to the store, and in a read-only one, it is a private directory
-        of the system's: what a compiler writes by name must not be led elsewhere. Raises StoreError."""
+        """See `LocalStore.workdir`. Where others may write to the store, and in a read-only one, it is a private
+        directory of the system's: what a compiler writes by name must not be led elsewhere. Raises StoreError."""
         place, read_only = self._confined.path(TMP), self._entries.read_only
         with ExitStack() as stack:
             if not read_only:

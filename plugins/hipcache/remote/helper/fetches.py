@@ -25,7 +25,6 @@ from hipcache.remote.helper.transfer import Backlog, TransferCounts
 from hipcache.remote.invocation import Adoption, Invocation, Manifest, Searches
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST
-from hipcache.store import Store
 from hipcache.store.local import LocalStore
 
 SILENCE = 0.9  # of an address's timeout; less than the client's
@@ -44,7 +43,7 @@ class _Adopting:
     """What all share who take whole compiles into the store: searches in tools, and what is written later."""
 
     config: Config
-    store: Store
+    store: LocalStore
     behind: Backlog = field(init=False)
     _searches: Searches = field(default_factory=Searches)
 
@@ -302,7 +301,7 @@ class Prefetch:
     """`fetch` puts what a remote has of these keys into the store: how many came, and from which. Where it is told so,
     of manifests the records alone. `note` is told of each command that has come whole: see `Fetches`."""
 
-    store: Store
+    store: LocalStore
     adoption: Adoption
     fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     count: Callable[[Mapping[str, int]], object] = bool

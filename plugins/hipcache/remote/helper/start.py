@@ -29,7 +29,6 @@ from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.slots import runtime_directory
 from hipcache.remote import backend
 from hipcache.remote.backend import Begun
-from hipcache.store import Store
 from hipcache.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ _CLAIMED = b'{"claim":true}'
 class Compilers:
     """`environ`: of the helper, which says where the turn is taken."""
 
-    store: Store
+    store: LocalStore
     environ: Mapping[str, str]
     clock: Callable[[], float] = time.time
     _begun: set[tuple[str, ...]] = field(default_factory=set)

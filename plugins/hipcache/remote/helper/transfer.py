@@ -24,7 +24,7 @@ from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Prog
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.remote.queue import Item
-from hipcache.store import Store
+from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 
 # Seconds; bytes that a backlog holds at most.
@@ -41,7 +41,7 @@ class Backlog:
     the helper has it in memory until then. What a helper that was killed has not written is asked for again.
     """
 
-    store: Store
+    store: LocalStore
     later: float = _LATER
     _records: dict[str, bytes] = field(default_factory=dict)
     _contents: dict[str, bytes] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Arrivals:
     """`contents`: what came, by our digests; `behind`: who writes later what no compile needs. `useless`: how many
     records were of no known kind. A full disk is no fault: what could not be written is as absent."""
 
-    store: Store
+    store: LocalStore
     contents: Mapping[str, bytes]
     behind: Backlog | None = None
     useless: int = 0
@@ -206,7 +206,7 @@ class Transfer:
     """`compilers` takes the files of the programs that ran, which the local native program will have to know.
     `_damaged`: contents that came as others; a remote that looks at names and sizes alone says that it has them."""
 
-    store: Store
+    store: LocalStore
     backend: Backend
     seal: Seal
     compilers: Callable[[Sequence[str]], object] = bool
@@ -366,7 +366,7 @@ class Transfer:
 class _Parcel:
     """What is to be uploaded. `blobs`: the server's digests, by ours; `here`: the contents that this store has."""
 
-    store: Store
+    store: LocalStore
     blobs: dict[str, Blob] = field(default_factory=dict)
     here: dict[Blob, bytes] = field(default_factory=dict)
     envelopes: list[Envelope] = field(default_factory=list)
