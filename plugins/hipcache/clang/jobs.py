@@ -95,13 +95,13 @@ def split(text: str) -> tuple[list[tuple[str, ...]], str]:
     return jobs, decode(os.fsencode("".join(messages)))
 
 
-def value_after(job: ToolJob, option: str) -> str:
-    """The one value of `option`. Raises PassThrough if it has none, or several."""
+def output_of(job: ToolJob) -> str:
+    """The file that it writes. Raises PassThrough if it names none, or several."""
     after = zip(("", *job.arguments), job.arguments, strict=False)
-    values = [word for before, word in after if before == option]
-    if len(values) != 1:
-        raise PassThrough("plan", f"a job with {len(values)} of '{option}'")
-    return values[0]
+    names = [word for before, word in after if before == "-o"]
+    if len(names) != 1:
+        raise PassThrough("plan", f"a job with {len(names)} of '-o'")
+    return names[0]
 
 
 # The device linker's words: which of them are the driver's own, and what in them names a file.

@@ -159,11 +159,6 @@ def module(verb: str) -> Any:
         raise HipcacheError(f"this hipcache has no '{verb}'", "see 'hipcache --help'") from error
 
 
-def refuse_alone(option: str, other: str) -> NoReturn:
-    """Raises HipcacheError: the option has an effect only with the other one."""
-    raise HipcacheError(f"{option} goes with {other}", f"add {other}, or leave out {option}")
-
-
 class _UsageError(HipcacheError):
     pass
 

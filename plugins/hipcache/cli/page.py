@@ -12,7 +12,7 @@ from hipcache.base.values import dataclass
 from hipcache.cli.screen import asked_units, human_size, human_time, percent, plural
 from hipcache.report import build, stats_log
 from hipcache.report.build import RecordedBuild, lanes
-from hipcache.report.outcome import HIT, MISS, PARTIAL, WORDS, counted
+from hipcache.report.outcome import CACHEABLE, HIT, MISS, PARTIAL, WORDS, counted
 from hipcache.report.statistics import Tally
 from hipcache.report.stats_log import Compile
 from hipcache.report.store_history import Point
@@ -352,7 +352,6 @@ def _moment(seconds: float, span: float) -> str:
 
 
 _TALL, _MOST = 120, 60
-_CACHEABLE = (HIT, PARTIAL, MISS)
 
 
 def builds_chart(builds: Sequence[RecordedBuild]) -> str:
@@ -366,7 +365,7 @@ def builds_chart(builds: Sequence[RecordedBuild]) -> str:
         title = (
             f"{_end(built)} {built.label or built.command}: {percent(built.hits, total)} of {plural(total, 'compile')}"
         )
-        for end in _CACHEABLE:
+        for end in CACHEABLE:
             tall = _TALL * built.compiles.get(end, 0) / total
             top -= tall
             at = f'x="{number * step + 1:.1f}" y="{top:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"'
@@ -405,7 +404,7 @@ def _build_details(build: RecordedBuild) -> str:
 
 
 def _cacheable(build: RecordedBuild) -> int:
-    return sum(build.compiles.get(end, 0) for end in _CACHEABLE)
+    return sum(build.compiles.get(end, 0) for end in CACHEABLE)
 
 
 def _end(build: RecordedBuild) -> str:

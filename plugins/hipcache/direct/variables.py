@@ -30,6 +30,7 @@ from hipcache import native
 from hipcache.inputs.identity import Memos
 from hipcache.inputs.keys import make_key
 from hipcache.native import interruptible
+from hipcache.processes import encode
 
 _BEGINNING = 8
 _FAMILIES = (
@@ -78,7 +79,7 @@ def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memo
     """All known names that none of the tools can ask for, those among `names` included. `tools`: digest -> files."""
     key = _key(tools)
     asked, never = _recall(memos.load(key))
-    unknown = {name: _raw(name)[:_BEGINNING] for name in names if _may_be_foreign(name)}
+    unknown = {name: encode(name)[:_BEGINNING] for name in names if _may_be_foreign(name)}
     unknown = {name: raw for name, raw in unknown.items() if name not in asked and name not in never}
     if unknown:
         found = _search(sorted(set(unknown.values())), tools)
@@ -114,7 +115,7 @@ def is_native(path: str) -> bool:
 
 
 def _may_be_foreign(name: str) -> bool:
-    return len(_raw(name)) >= _BEGINNING and not name.startswith(_FAMILIES)
+    return len(encode(name)) >= _BEGINNING and not name.startswith(_FAMILIES)
 
 
 def _search(beginnings: list[bytes], tools: Mapping[str, tuple[str, ...]]) -> set[bytes] | None:
@@ -133,7 +134,3 @@ def _recall(memo: bytes | None) -> tuple[set[str], set[str]]:
         return set(data.get("asked", ())), set(data.get("never", ()))
     except (ValueError, AttributeError, TypeError):
         return set(), set()
-
-
-def _raw(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")

@@ -24,7 +24,7 @@ from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.clang import bitcode, jobs
-from hipcache.clang.jobs import ToolJob, inputs, known_link, split, value_after
+from hipcache.clang.jobs import ToolJob, inputs, known_link, output_of, split
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
@@ -126,13 +126,13 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> Link
         raise PassThrough("plan", "the host link does not read what llvm-mc writes")
     devices = []
     for link in links:
-        code = value_after(link, "-o")
+        code = output_of(link)
         if code not in bundled:
             raise PassThrough("plan", "a device link whose code object is not bundled")
         devices.append(DeviceLink(bundled.pop(code), link, code, inputs(link.arguments)))
     if bundled:
         raise PassThrough("plan", "the bundle contains a file that no device link writes")
-    output = value_after(hosts[0], "-o")
+    output = output_of(hosts[0])
     made = [name for job in unbundles for name in job.outputs] + [device.code for device in devices]
     if len(set(made)) != len(made):
         raise PassThrough("plan", "two jobs with one output")
@@ -172,7 +172,10 @@ def unbundle(job: ToolJob) -> Unbundle:
 
 def _bundled(job: ToolJob) -> dict[str, str]:
     """The offload arch of each code object that is bundled."""
-    targets = _value(job, "targets").split(",")
+    lists = [word.partition("=")[2] for word in job.arguments if word.lstrip("-").startswith("targets=")]
+    if len(lists) != 1:
+        raise PassThrough("plan", f"a bundler with {len(lists)} of 'targets'")
+    targets = lists[0].split(",")
     inputs = [word.partition("=")[2] for word in job.arguments if word.lstrip("-").startswith("input=")]
     if len(targets) != len(inputs):
         raise PassThrough("plan", "the bundler's targets and inputs differ in number")
@@ -182,18 +185,11 @@ def _bundled(job: ToolJob) -> dict[str, str]:
 
 def _embed(job: ToolJob) -> tuple[str, str]:
     """(what llvm-mc reads, what it writes)."""
-    output = value_after(job, "-o")
+    output = output_of(job)
     sources = [word for word in job.arguments if word.endswith(".mcin") and word != output]
     if len(sources) != 1:
         raise PassThrough("plan", "no script for the object that holds the fat binary")
     return sources[0], output
-
-
-def _value(job: ToolJob, name: str) -> str:
-    values = [word.partition("=")[2] for word in job.arguments if word.lstrip("-").startswith(f"{name}=")]
-    if len(values) != 1:
-        raise PassThrough("plan", f"a bundler with {len(values)} of '{name}'")
-    return values[0]
 
 
 # Libraries that the driver takes apart for the device link of each pass, though most of them are the host's alone.
@@ -253,7 +249,7 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
     content = os.fsencode(plan.script)
     script = Literal(digest_bytes(content), lambda: content)
     read: dict[str, Source] = {**outputs_of_action(bundle), session.jobs.name(plan.script_file): script}
-    embed = _job(session, "llvm-mc", plan.embed, read, [value_after(plan.embed, "-o")])
+    embed = _job(session, "llvm-mc", plan.embed, read, [output_of(plan.embed)])
     host = steps.host_link(session, plan.host, {**made, **outputs_of_action(embed)}, columns)
     path = session.command.path(plan.output)
     return Graph((*unbundles, *links, bundle, embed, host), (), tuple(units), path, plan.messages)

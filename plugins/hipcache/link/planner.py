@@ -10,7 +10,7 @@ from hipcache.build import Graph
 from hipcache.clang import colours, driver, tools
 from hipcache.clang.command import Command
 from hipcache.clang.driver_options import why_passed_through_in_link
-from hipcache.clang.jobs import ToolJob, value_after
+from hipcache.clang.jobs import ToolJob, output_of
 from hipcache.engine import Engine
 from hipcache.execution.session import Session
 from hipcache.link import bundler, steps, wrapper
@@ -35,7 +35,7 @@ def graph(
     """`sources`: of the temporary files that the command itself compiled. A `plan` with one job is only the host
     link."""
     if isinstance(plan, ToolJob):
-        path = session.command.path(value_after(plan, "-o"))
+        path = session.command.path(output_of(plan))
         return Graph((steps.host_link(session, plan, {}, columns),), (), (), path)
     if isinstance(plan, WrapperPlan):
         return wrapper.graph(session, plan, sources, columns)

@@ -33,7 +33,7 @@ from hipcache.clang.command import Command, is_relocatable
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.driver_options import Side, chooses_cuid, why_passed_through_in_program
 from hipcache.clang.dry_run import DryRuns, is_wrapper
-from hipcache.clang.jobs import ToolJob, clang_version, split, value_after
+from hipcache.clang.jobs import ToolJob, clang_version, output_of, split
 from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.engine import Engine
 from hipcache.execution.session import Session
@@ -111,9 +111,7 @@ def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
     if together:
         raise PassThrough("plan", f"a program with {len(together)} jobs between its compiles and its link")
     _check_inputs(compiles, link.arguments)
-    return ProgramPlan(
-        tuple(compiles), tuple(libraries), link, value_after(link, "-o"), messages, _outputs_in_order(jobs)
-    )
+    return ProgramPlan(tuple(compiles), tuple(libraries), link, output_of(link), messages, _outputs_in_order(jobs))
 
 
 def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
@@ -161,7 +159,7 @@ def _compile(jobs: list[tuple[str, ...]], side: Side, version: int, *, unbundled
     job = ToolJob(host[0], host[1:])
     if "-dependency-file" in host:
         raise PassThrough("several_sources", "a dependency file for both HIP and other sources")
-    return Other(job, value_after(job, "-o"))
+    return Other(job, output_of(job))
 
 
 def _check_inputs(compiles: Iterable[Plan | Other], read: Iterable[str]) -> None:

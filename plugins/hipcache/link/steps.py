@@ -29,7 +29,7 @@ from hipcache.build import (
     Word,
     delivery,
 )
-from hipcache.clang.jobs import ToolJob, value_after
+from hipcache.clang.jobs import ToolJob, output_of
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
 from hipcache.processes import decode
@@ -105,7 +105,7 @@ def run_host_link(session: Session, job: ToolJob, *, columns: int | None, wrappe
     words = (*session.command.arguments, *session.engine.environ.get("CCC_OVERRIDE_OPTIONS", "").split(" "))
     known = columns is None and not any(map(_OF_FORMAT.search, words)) and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
-        delivery.clean_up(session.command.path(value_after(job, "-o")))
+        delivery.clean_up(session.command.path(output_of(job)))
         status = 1 if wrapper else done.status
         last = f"error: linker command failed with exit code {status} (use -v to see invocation)\n"
         raise HostLinkFailed(status, f"{text}{wrapper}{name}: {last}")

@@ -33,7 +33,6 @@ from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.session import Session
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, dependency_rules, graph, source_graph
-from hipcache.processes.slots import Slots
 from hipcache.report.outcome import FAILED
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
         (bound for bound in missing if isinstance(bound.action.work, Pass)), key=lambda bound: bound.action.turn
     )
     session, plan = source.session, source.plan
-    if len(passes) < 2 or _can_all_start(session.engine.slots, len(passes)):
+    if len(passes) < 2 or _can_all_start(session, len(passes)):
         return None
     last = session.engine.last(session.command.path(plan.outputs[0]))
     if last and last.outcome == FAILED:
@@ -131,7 +130,8 @@ def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
     return first if is_edit and isinstance(first.action.work, Pass) and first.action.work.bitcode else None
 
 
-def _can_all_start(slots: Slots, count: int) -> bool:
+def _can_all_start(session: Session, count: int) -> bool:
+    slots = session.engine.slots
     if count > slots.limit:
         return False
     with ExitStack() as held:

@@ -12,7 +12,9 @@ PARTIAL = "partial"
 MISS = "miss"
 PASSED_THROUGH = "passed_through"
 FAILED = "failed"
-OUTCOMES = (HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED)
+# Of compiles that end here. The others go on in the compiler, or end early.
+CACHEABLE = (HIT, PARTIAL, MISS)
+OUTCOMES = (*CACHEABLE, PASSED_THROUGH, FAILED)
 # The words for people, of one and of several.
 WORDS = {
     HIT: ("hit", "hits"),

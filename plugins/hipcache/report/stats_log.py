@@ -31,7 +31,7 @@ from pathlib import Path
 from hipcache.base.errors import HipcacheError
 from hipcache.base.values import dataclass, replace
 from hipcache.report import statistics
-from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome, is_check
+from hipcache.report.outcome import CACHEABLE, CompileOutcome, UnitOutcome, is_check
 
 FORMAT = 1
 _HINT = "set HIPCACHE_STATS_LOG to a file before the build, and name that file"
@@ -154,10 +154,6 @@ def _read(text: str) -> Compile | None:
         return None
 
 
-# The others go on in the compiler, or end early.
-_TIMED = (HIT, PARTIAL, MISS)
-
-
 def total(log: Path) -> statistics.Statistics:
     """The sums of a statistics log. Raises NoLog."""
     return together(read(log))
@@ -166,7 +162,7 @@ def total(log: Path) -> statistics.Statistics:
 def together(compiles: Iterable[Compile]) -> statistics.Statistics:
     """The sums without configure checks, which are counted apart; `since` is the begin of the first compile."""
     counts, checks = Counter[str](), Counter[str]()
-    took: dict[str, list[float]] = {end: [] for end in _TIMED}
+    took: dict[str, list[float]] = {end: [] for end in CACHEABLE}
     since: float | None = None
     for compile in compiles:
         since = compile.began if since is None else min(since, compile.began)

@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING
 from hipcache.base.values import replace
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
-from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, is_check
+from hipcache.report.outcome import CACHEABLE, CompileOutcome, is_check
 
 if TYPE_CHECKING:
     from hipcache.report.history import Record
 
-
-# The others go on in the compiler, or end early.
-_TIMED = (HIT, PARTIAL, MISS)
 _LOG_WAITS, _LOG_MILLISECONDS = 100, 10  # in all a second
 
 
@@ -64,7 +61,7 @@ def record(
     path = told.object if told else os.path.join(cwd, _output(command))
     end = replace(end, check=is_check(path))
     if not config.readonly:
-        took = _took(began) if end.outcome in _TIMED else 0.0
+        took = _took(began) if end.outcome in CACHEABLE else 0.0
         statistics.record(config.dir, replace(end, took=took), config.umask)
         if end.reason not in ("not_hip", "cxx_cache"):
             from hipcache.report.history import Record  # which takes a while

@@ -146,7 +146,7 @@ def build(entries: Mapping[str, bytes], now: float, bases: Mapping[int, tuple[Fr
         if number == CODE and not prefix and len(packed[-1]) < _SHORT:
             packed[-1] = compression.compress(whole, level=compression.HIGH)
         table.append(
-            _FRAME.pack(len(packed[-1]), len(whole), _id(base.pack) if base else _NO_BASE, base.number if base else 0)
+            _FRAME.pack(len(packed[-1]), len(whole), _key(base.pack) if base else _NO_BASE, base.number if base else 0)
         )
     for number, frame in enumerate(frames):
         before = 0
@@ -163,6 +163,7 @@ def is_code(content: bytes) -> bool:
 
 
 def _key(name: str) -> bytes:
+    """The digest in the name of an entry, or of a pack."""
     return bytes.fromhex(name.rpartition("/")[2])
 
 
@@ -331,7 +332,7 @@ class Packs:
             fd = self._confined.open(INDEX, MOST_BLOB, os.O_RDWR)
             try:
                 slots = _slot_count(fd)
-                if slots and all(self._insert(fd, slots, _fingerprint(name), _id(pack)) for name in names):
+                if slots and all(self._insert(fd, slots, _fingerprint(name), _key(pack)) for name in names):
                     return
             finally:
                 os.close(fd)
@@ -349,7 +350,7 @@ class Packs:
         newest: dict[bytes, bytes] = {}
         for pack in sorted((name for name, _ in self.names()), key=lambda name: self.table(name).made):
             if len(pack) == len(PACKS) + 1 + 2 * _NAME_BYTES:
-                newest |= dict.fromkeys(map(_fingerprint, self.table(pack).entries), _id(pack))
+                newest |= dict.fromkeys(map(_fingerprint, self.table(pack).entries), _key(pack))
         if not newest:
             with suppress(FileNotFoundError):
                 self._confined.unlink(INDEX)
@@ -372,10 +373,6 @@ class Packs:
             raise
         finally:
             os.close(fd)
-
-
-def _id(pack: str) -> bytes:
-    return bytes.fromhex(pack.rpartition("/")[2])
 
 
 def _slot_count(fd: int) -> int:

@@ -17,12 +17,14 @@ from random import sample
 from typing import NamedTuple
 
 from hipcache import config
+from hipcache.base.errors import HipcacheError
 from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import records
-from hipcache.cli import Console, build_directory, refuse_alone
+from hipcache.cli import Console, build_directory
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
 from hipcache.engine import open_engine
+from hipcache.inputs.keys import is_digest
 from hipcache.processes.pool import Pool
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.confined import Confined
@@ -69,7 +71,7 @@ def _count(text: str) -> int:
 def run(options: argparse.Namespace, console: Console) -> int:
     for option, value in (("--sample", options.sample), ("-p", options.build)):
         if value and not options.compile:
-            refuse_alone(option, "--compile")
+            raise HipcacheError(f"{option} goes with --compile", f"add --compile, or leave out {option}")
     settings = config.load(console.environ, strict=True)
     if options.compile:
         return _compile(settings, options, console)
@@ -186,7 +188,6 @@ def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, obje
 # have put a good one there meanwhile. A record whose blobs were evicted goes, too, and is no damage.
 
 ACTIONS, BLOBS = "actions", "blobs"
-_HEX = frozenset("0123456789abcdef")
 _KINDS = (
     (stat.S_ISLNK, "a symbolic link"),
     (stat.S_ISDIR, "a directory"),
@@ -296,7 +297,7 @@ def _places(store: LocalStore, tree: str) -> Iterator[_Place]:
     """All that lies in one of the two trees, or belongs there."""
     for name, status in sorted(store.confined.listing(tree), key=lambda found: found[0]):
         why = "" if stat.S_ISREG(status.st_mode) else f"{_what(status.st_mode)} is in the place of an entry"
-        yield _Place(store.confined, tree, name, why if _is_hex(name, 64) else "it is no entry's name")
+        yield _Place(store.confined, tree, name, why if is_digest(name) else "it is no entry's name")
     for digest, pack in sorted(store.packed(tree).items()):
         yield _Place(store.confined, tree, digest, pack=pack)
 
@@ -304,10 +305,6 @@ def _places(store: LocalStore, tree: str) -> Iterator[_Place]:
 def _what(mode: int) -> str:
     """The kind of a file, in words."""
     return next((word for is_kind, word in _KINDS if is_kind(mode)), "a device")
-
-
-def _is_hex(name: str, digits: int) -> bool:
-    return len(name) == digits and _HEX.issuperset(name)
 
 
 # The faults of entries; None: there is none
