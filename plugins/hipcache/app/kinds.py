@@ -57,14 +57,10 @@ def of(command: Command) -> Kind:
     if kind:
         return kind
     if command.makes_program or command.links:
-        return _of_link("program" if command.makes_program else "link")
+        for module in features.added("LINK_PLANNER"):
+            return Kind(module)
+        raise PassThrough("link")
     return next(kind for kind in KINDS if kind.claims(command))
-
-
-def _of_link(name: str) -> Kind:
-    for modules in features.added("PLANNERS"):
-        return Kind(modules[name])
-    raise PassThrough("link")
 
 
 def of_features() -> list[Kind]:

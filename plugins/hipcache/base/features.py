@@ -4,7 +4,7 @@ The door is the `__init__`. No module outside imports one: it asks here for what
 there: a function, or modules named as text, which are imported when they are needed. A door itself imports nothing.
 
     kinds            gives the kinds (`app.kinds.Kind`) of another compiler's commands
-    PLANNERS         "program", "link" -> the module whose `plan` makes the graph of such a command
+    LINK_PLANNER     the module whose `plan` makes the graph of a command that links
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload

@@ -1,4 +1,6 @@
-"""A program that one command compiles and links: text of `-###` -> jobs -> their shape -> two graphs.
+"""A program: compiled and linked by one command, or linked of objects with relocatable device code.
+
+Of one command: text of `-###` -> jobs -> their shape -> two graphs.
 
     for each HIP source:    the jobs of a compile (`plan`), whose output is a temporary object
         for each arch and library that -L and -l name:
@@ -19,33 +21,36 @@ one no bundle is made only to be taken apart again, and the jobs have another or
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
-from hipcache.clang import colours, driver, dry_run
+from hipcache.clang import colours, driver, dry_run, tools
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.command import Command, is_relocatable
 from hipcache.clang.cuid import clangs_hash
-from hipcache.clang.driver_options import Side, chooses_cuid, why_passed_through_in_program
+from hipcache.clang.driver_options import (
+    Side,
+    chooses_cuid,
+    why_passed_through_in_link,
+    why_passed_through_in_program,
+)
 from hipcache.clang.dry_run import DryRuns, is_wrapper
 from hipcache.clang.jobs import ToolJob, clang_version, output_of, split
 from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
 from hipcache.engine import Engine
 from hipcache.execution.session import Session
-from hipcache.link import bundler, planner, wrapper
+from hipcache.link import bundler, steps, wrapper
 from hipcache.link.bundler import LinkPlan, Unbundle, unbundle
-from hipcache.link.planner import ask_anew
 from hipcache.link.steps import CODE
 from hipcache.link.wrapper import WrapperPlan
 from hipcache.planners import Ends, Planned, refuse_script
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
-from hipcache.processes.runner import Runner
 
 
 @dataclass(frozen=True)
@@ -216,13 +221,20 @@ _TURNS = 1000
 
 
 def plan(session: Session, columns: int | None) -> Planned:
+    """The planner of commands that link. The host linker writes the program, as in the driver's plan."""
+    refuse_script(session, "links")
+    if session.command.makes_program:
+        return _plan_program(session, columns)
+    return Planned(_link_graph(session, _ask_link(session, columns), {}, columns))
+
+
+def _plan_program(session: Session, columns: int | None) -> Planned:
     """A graph with a compile for each source, into a directory of hipcache's, and then one of the link.
 
     One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver,
     the dependency files exist when the link begins, however it ends.
     """
-    refuse_script(session, "links")
-    program = _plan(session, columns)
+    program = _ask_program(session, columns)
     for library in program.libraries:
         bundler.check_without_device_code(session, library)
     sources = [
@@ -234,17 +246,59 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], columns: int | None, _: Ends) -> Planned:
     files = {name: source.first.source for source in program.sources for name in source.outputs}
-    graph = planner.graph(session, program.link, files, columns)
+    graph = _link_graph(session, program.link, files, columns)
     return Planned(replace(graph, messages=program.messages, printed=_printed(session, program, sources, graph)))
 
 
-def _plan(session: Session, columns: int | None) -> ProgramPlan:
+def _link_graph(
+    session: Session, plan: ToolJob | LinkPlan | WrapperPlan, sources: Mapping[str, str], columns: int | None
+) -> Graph:
+    """`sources`: of the temporary files that the command itself compiled. A `plan` with one job is only the host
+    link."""
+    if isinstance(plan, ToolJob):
+        path = session.command.path(output_of(plan))
+        return Graph((steps.host_link(session, plan, {}, columns),), (), (), path)
+    if isinstance(plan, WrapperPlan):
+        return wrapper.graph(session, plan, sources, columns)
+    return bundler.graph(session, plan, sources, columns)
+
+
+def _ask_link(session: Session, columns: int | None) -> LinkPlan | WrapperPlan:
+    """The plan for a link, whose temporary files lie in this session's directory. Raises PassThrough, JobFailed."""
+    text = _ask_anew(session, columns, why_passed_through_in_link)
+    return wrapper.parse(text) or bundler.parse(text)
+
+
+def _ask_anew(session: Session, columns: int | None, why: Callable[[str], str]) -> str:
+    """What the driver prints, in a plan that is asked for each time. `why` an option of its own passes through."""
+    command, engine, runner = session.command, session.engine, session.jobs.runner
+    scratch = session.jobs.workdir
+    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=lambda: scratch)
+    program = tools.find(command.compiler, command.cwd, engine.environ)
+
+    def ask(options: Sequence[str]) -> str:
+        def plan(*more: str) -> str:
+            words = driver.words_for(command, [*options, *more])
+            return driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+
+        try:
+            return plan(bundler.DUMP_SCRIPT)
+        except JobFailed:  # Clang 24 has no such script, nor the option.
+            return plan()
+
+    text = ask(messages_as.options)
+    kept = driver.kept_options(messages_as.options, text, engine.environ)
+    if kept != [*messages_as.options]:
+        text = ask(kept)
+    driver.check_options(text, engine.environ, why)
+    return text
+
+
+def _ask_program(session: Session, columns: int | None) -> ProgramPlan:
     """The plan, with temporary files in this session's directory, and with the CUIDs of objects that are compiled
     separately and named by the compiler."""
     command = session.command
-    plan = ask_program(
-        command, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir
-    )
+    plan = _ask_driver(session, columns)
     if plan.links_host:
         # It may be one of before. A linker that names an object in a message names another one each time anyway.
         names = [name for job in plan.compiles for name in outputs_of(job)]
@@ -254,14 +308,17 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
     return with_cuids(plan, _cuids(session, plan))
 
 
-def ask_program(
-    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
-) -> ProgramPlan:
-    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`; with
-    relocatable device code as `ask_link`."""
+def _ask_driver(session: Session, columns: int | None) -> ProgramPlan:
+    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `dry_run.ask`; with
+    relocatable device code as `_ask_link`."""
+    command, engine, runner = session.command, session.engine, session.jobs.runner
     if is_relocatable(command.arguments):
-        text = ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
+        text = _ask_anew(session, columns, why_passed_through_in_program)
         return _with_options(parse_relocatable(text, command.side), text, command, engine)
+
+    def scratch() -> Path:
+        return session.jobs.workdir
+
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
     _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
