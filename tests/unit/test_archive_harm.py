@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 from archive_shop import KEY, OTHER, UNIT, Shop, member, names, record, shop, tar
-from hipcache.cli import export
+from hipcache.cli import export, import_
 from hipcache.store import archive
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
@@ -44,7 +44,7 @@ def test_a_record_without_the_seal_of_the_store_does_not_count(shop: Shop) -> No
     assert shop(shop.there, "import", shop.file) == 0
     assert shop.out == "1 entry read: 0 new, 0 already there, 1 left out\n"
     other = LocalStore(shop.root / "other", max_bytes=0, seal=Seal(b"1" * 32))
-    export.merge(other, shop.file, int)
+    import_.merge(other, shop.file, int)
     assert other.get_action(KEY) == UNIT
 
 
