@@ -166,7 +166,16 @@ def plan(session: Session, columns: int | None) -> Planned:
     )
     unit = Unit(_NAME, told, (f"iree {told}",))
     graph = Graph((action,), (Delivery(path, ActionOutput(_NAME, _MODULE), through_links=True),), (unit,), path)
-    return Planned(graph, tuple(positional(command.arguments)))
+    return PlannedModule(graph, tuple(positional(command.arguments)))
+
+
+@dataclass(frozen=True)
+class PlannedModule(Planned):
+    inputs: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return self.inputs
 
 
 def _places(session: Session) -> tuple[str, ...]:

@@ -241,13 +241,24 @@ def _plan_program(session: Session, columns: int | None) -> Planned:
         source_graph(session, source, f" of source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
         for number, source in enumerate(program.sources)
     ]
-    return Planned(_compiles(session, program, sources), then=partial(_link, session, program, sources, columns))
+    return PlannedProgram(_compiles(session, program, sources), session, program, sources, columns)
 
 
-def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], columns: int | None, _: Ends) -> Planned:
-    files = {name: source.first.source for source in program.sources for name in source.outputs}
-    graph = _link_graph(session, program.link, files, columns)
-    return Planned(replace(graph, messages=program.messages, printed=_printed(session, program, sources, graph)))
+@dataclass(frozen=True)
+class PlannedProgram(Planned):
+    """The compiles of a program."""
+
+    session: Session
+    program: ProgramPlan
+    sources: list[SourceGraph]
+    columns: int | None
+
+    def then(self, ends: Ends) -> Planned:
+        program = self.program
+        files = {name: source.first.source for source in program.sources for name in source.outputs}
+        graph = _link_graph(self.session, program.link, files, self.columns)
+        printed = _printed(self.session, program, self.sources, graph)
+        return Planned(replace(graph, messages=program.messages, printed=printed))
 
 
 def _link_graph(

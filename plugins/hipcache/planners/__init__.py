@@ -24,17 +24,32 @@ Ends = Mapping[str, End]
 
 @dataclass(frozen=True)
 class Planned:
-    """`direct`: what a direct hit of the same command needs, once the graph is built, or why there is none (None:
-    commands of this kind have no direct hits). `files`: what is read besides what passes read, as clang names it;
-    `jobs`: how many processes the driver would run; `failed`: a failure of a job as the compiler would tell it; `then`:
-    the graph that is built after this one, of which the command's output comes; None if this is the last."""
+    """The graph of a command. A kind of which more is to be said has a class of its own."""
 
     graph: Graph
-    files: tuple[str, ...] = ()
-    direct: Callable[[Ends], Provenance | Indirect | None] = lambda _: None
-    jobs: int = 0
-    failed: Callable[[JobFailed, Ends], JobFailed] = lambda failed, _: failed
-    then: Callable[[Ends], Planned | None] = lambda _: None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read besides those of passes, as clang names them."""
+        return ()
+
+    @property
+    def jobs(self) -> int:
+        """The number of processes that the driver would run."""
+        return 0
+
+    def direct(self, ends: Ends) -> Provenance | Indirect | None:
+        """All that a direct hit of the same command needs, once the graph is built, or why there is none. None:
+        commands of this kind have no direct hits."""
+        return None
+
+    def failed(self, failed: JobFailed, ends: Ends) -> JobFailed:
+        """The failure of a job as the compiler would tell it."""
+        return failed
+
+    def then(self, ends: Ends) -> Planned | None:
+        """The graph that is built after this one, of which the command's output comes; None if this is the last."""
+        return None
 
 
 # From a command, and the width of the terminal for its messages (None without a terminal), to its graph. Raises

@@ -7,18 +7,19 @@ read.
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.values import dataclass
 from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Graph, Policy, Process, Ref, Unit
 from hipcache.clang import assembler, dry_run
 from hipcache.clang.assembler import AssemblerJob
-from hipcache.direct.provenance import provenance_of
+from hipcache.clang.dry_run import AskedToAssemble
+from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
-from hipcache.planners import Planned, refuse_script
+from hipcache.planners import Ends, Planned, refuse_script
 
 _NAME = "assembler"
 _CODE = "code"
@@ -39,8 +40,20 @@ def plan(session: Session, columns: int | None) -> Planned:
         (Unit(_NAME, job.arch, (job.arch,), True),),
         path,
     )
+    return PlannedAssembly(graph, session, asked)
 
-    return Planned(graph, (job.source,), partial(provenance_of, session, asked, graph))
+
+@dataclass(frozen=True)
+class PlannedAssembly(Planned):
+    session: Session
+    asked: AskedToAssemble
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.asked.job.source,)
+
+    def direct(self, ends: Ends) -> Provenance | Indirect:
+        return provenance_of(self.session, self.asked, self.graph, ends)
 
 
 def _action(session: Session, job: AssemblerJob) -> Action:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.base.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.base.patterns import pattern
-from hipcache.base.values import replace
+from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, End, delivery, ended
 from hipcache.cache.manifest import NEVER
 from hipcache.clang import colours, driver, dry_run
@@ -47,18 +47,55 @@ def plan(session: Session, columns: int | None) -> Planned:
     asked = ask(session, columns)
     _refuse_links(session, asked.plan)
     source = source_graph(session, asked.plan)
-    made, cut = replace(graph(source), gate=partial(gate_of, source)), source.cut
+    made = replace(graph(source), gate=partial(gate_of, source))
     if columns is not None and any(option.name == "-fcolor-diagnostics" for option in asked.plan.first.options):
         made = replace(made, text=partial(_coloured, {name for device in source.devices for name in device.lto}))
+    return PlannedObject(made, asked, source)
 
-    def direct(ends: Ends) -> Provenance | Indirect:
-        if cut.object and not cut.object.tools_beside:
+
+@dataclass(frozen=True)
+class PlannedObject(Planned):
+    asked: Asked
+    source: SourceGraph
+
+    @property
+    def jobs(self) -> int:
+        return self.asked.plan.jobs
+
+    def direct(self, ends: Ends) -> Provenance | Indirect:
+        bundle, spirv = self.source.cut.object, self.asked.plan.spirv
+        if bundle and not bundle.tools_beside:
             return Indirect("the bundler looks for the programs that it starts on PATH")
-        if asked.plan.spirv:
-            return Indirect(f"{asked.plan.spirv.arch} is compiled each time")
-        return provenance_of(session, asked, made, ends, source.slots)
+        if spirv:
+            return Indirect(f"{spirv.arch} is compiled each time")
+        return provenance_of(self.source.session, self.asked, self.graph, ends, self.source.slots)
 
-    return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
+    def failed(self, failed: JobFailed, ends: Ends) -> JobFailed:
+        """The failure as plain clang reports it, with the outputs that clang leaves. Gives `failed` itself if the
+        user's own command must run. Raises PassThrough if clang would have failed differently."""
+        from hipcache.execution.passes import PassFailed  # a hit runs none
+
+        source, session, planned = self.source, self.source.session, self.source.plan
+        if not isinstance(failed, PassFailed) or not planned.in_order:
+            return failed
+        if session.command.unwrapped or not _has_read_all(session, failed):  # a script may have more to say
+            return failed
+        output = failed.front.job.value(Role.OUTPUT)
+        slots = takewhile(lambda name: name != output, source.texts)
+        before = [end for end in (ended(ends, source.texts[name]) for name in slots) if end]
+        if output in planned.outputs:
+            delivery.check_places([session.command.path(output)])
+        # From clang 22 on, the device's passes write none.
+        rule = failed.front.job.value(Role.DEPENDENCIES, "-dependency-file")
+        if rule and failed.dependencies is not None:
+            for wanted in dependency_rules(session, [source]):
+                delivery.write_lists(wanted, [failed.dependencies, *(end.result.files for end in before)])
+        elif rule:
+            _remove_rule(session.command.path(rule))
+        if output in planned.outputs:
+            delivery.clean_up(session.command.path(output))
+        text = planned.messages + "".join(end.result.text for end in before) + failed.text
+        return CommandFailed(failed.job, failed.status, text)
 
 
 def ask(session: Session, columns: int | None) -> Asked:
@@ -141,34 +178,6 @@ def _can_all_start(session: Session, count: int) -> bool:
                 return False
             held.enter_context(slot)
         return True
-
-
-def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
-    """The failure as plain clang reports it, with the outputs that clang leaves. Returns `failed` itself if the user's
-    own command must run. Raises PassThrough if clang would have failed differently."""
-    from hipcache.execution.passes import PassFailed  # a hit runs none
-
-    session, planned = source.session, source.plan
-    if not isinstance(failed, PassFailed) or not planned.in_order:
-        return failed
-    if session.command.unwrapped or not _has_read_all(session, failed):  # a script may have more to say
-        return failed
-    output = failed.front.job.value(Role.OUTPUT)
-    slots = takewhile(lambda name: name != output, source.texts)
-    before = [end for end in (ended(ends, source.texts[name]) for name in slots) if end]
-    if output in planned.outputs:
-        delivery.check_places([session.command.path(output)])
-    # From clang 22 on, the device's passes write none.
-    rule = failed.front.job.value(Role.DEPENDENCIES, "-dependency-file")
-    if rule and failed.dependencies is not None:
-        for wanted in dependency_rules(session, [source]):
-            delivery.write_lists(wanted, [failed.dependencies, *(end.result.files for end in before)])
-    elif rule:
-        _remove_rule(session.command.path(rule))
-    if output in planned.outputs:
-        delivery.clean_up(session.command.path(output))
-    text = planned.messages + "".join(end.result.text for end in before) + failed.text
-    return CommandFailed(failed.job, failed.status, text)
 
 
 def _refused(session: Session, failed: JobFailed, cuid: str, columns: int | None) -> JobFailed:
