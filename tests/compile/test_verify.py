@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, LAUNCHER, Lab, in_terminal, only_19
 from hipcache.direct.record import NO_STATE, DirectRecord
-from hipcache.store.layout import Layout
+from hipcache.store.layout import blob_name
 from hipcache.store.local import LocalStore
 from hipcache.verify import verb
 from poison import record
@@ -24,7 +24,7 @@ def store(lab: Lab) -> LocalStore:
 
 
 def blob_path(store: LocalStore, digest: str) -> Path:
-    return Path(Layout(store.root).blob(digest))
+    return Path(store.confined.path(blob_name(digest)))
 
 
 def verify(lab: Lab, **env: str) -> tuple[int, dict[str, str]]:

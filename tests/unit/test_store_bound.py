@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hipcache.store.confined import Confined
-from hipcache.store.layout import BLOCK, Layout
+from hipcache.store.layout import BLOCK, LEDGER
 from hipcache.store.ledger import Ledger
 from hipcache.store.local import LocalStore
 from hipcache.store.upkeep import RECENT
@@ -303,16 +303,16 @@ def test_the_sum_is_what_is_on_disk_through_puts_replacements_and_removals(store
 
 def test_a_deleted_ledger_is_made_again(store: LocalStore, clock: HandClock) -> None:
     fill(store, clock, range(10))
-    os.unlink(Layout(store.root).ledger)
+    os.unlink(store.confined.path(LEDGER))
     assert held(store) == on_disk(store)
-    os.unlink(Layout(store.root).ledger)
+    os.unlink(store.confined.path(LEDGER))
     fill(store, clock, range(10, 11))
     assert held(store) == on_disk(store) == (9 * BLOCK, 9)
 
 
 def test_a_ledger_cut_or_flipped_anywhere_is_not_believed(store: LocalStore, clock: HandClock) -> None:
     fill(store, clock, range(4))
-    ledger = Path(Layout(store.root).ledger)
+    ledger = Path(store.confined.path(LEDGER))
     whole = ledger.read_bytes()
     damaged = [whole[:length] for length in range(len(whole))]
     damaged += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(len(whole))]
@@ -323,7 +323,7 @@ def test_a_ledger_cut_or_flipped_anywhere_is_not_believed(store: LocalStore, clo
 
 def test_a_damaged_ledger_is_counted_also_by_a_read_only_store(store: LocalStore, clock: HandClock) -> None:
     fill(store, clock, range(4))
-    ledger = Path(Layout(store.root).ledger)
+    ledger = Path(store.confined.path(LEDGER))
     ledger.write_bytes(b"damaged")
     reader = LocalStore(store.root, max_bytes=0, read_only=True)
     assert held(reader) == (4 * BLOCK, 4)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.store.layout import Layout
+from hipcache.store.layout import action_name, blob_name
 from hipcache.store.local import LocalStore
 
 KEY = "0123456789abcdef" * 4
@@ -34,14 +34,16 @@ class Case:
 
 def action(tmp_path: Path) -> Case:
     store = LocalStore(tmp_path / "store", max_bytes=0)
-    path = Layout(store.root).action(KEY)
+    path = store.confined.path(action_name(KEY))
     return Case(store, path, lambda: store.put_action(KEY, CONTENT), lambda: store.get_action(KEY))
 
 
 def blob(tmp_path: Path) -> Case:
     store = LocalStore(tmp_path / "store", max_bytes=0)
     digest = store.put_blob(CONTENT)
-    return Case(store, Layout(store.root).blob(digest), lambda: store.put_blob(CONTENT), lambda: store.get_blob(digest))
+    return Case(
+        store, store.confined.path(blob_name(digest)), lambda: store.put_blob(CONTENT), lambda: store.get_blob(digest)
+    )
 
 
 def copied_blob(tmp_path: Path) -> Case:
@@ -157,13 +159,13 @@ def test_the_record_of_another_key_is_absent(tmp_path: Path) -> None:
     other = "f" * 64
     case.store.put_action(other, CONTENT)
     os.makedirs(case.path.parent, exist_ok=True)
-    os.rename(Layout(case.store.root).action(other), case.path)
+    os.rename(case.store.confined.path(action_name(other)), case.path)
     case.check_absent_and_put_again()
 
 
 def test_a_blob_under_the_name_of_another_is_absent(tmp_path: Path) -> None:
     case = blob(tmp_path)
-    os.rename(Layout(case.store.root).blob(case.store.put_blob(b"another")), case.path)
+    os.rename(case.store.confined.path(blob_name(case.store.put_blob(b"another"))), case.path)
     case.check_absent_and_put_again()
 
 

@@ -17,7 +17,7 @@ from hipcache.base.errors import StoreError
 from hipcache.report import statistics
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import CompileOutcome
-from hipcache.store.layout import Layout
+from hipcache.store.layout import action_name
 from hipcache.store.local import LocalStore
 from hipcache.verify import verb
 
@@ -99,7 +99,7 @@ def use(root: Path, out: Path) -> None:
 def places(base: Path) -> dict[str, Path]:
     """Each kind of file and directory that a store has."""
     (history,) = (base / "history").glob("*/*")
-    action = Path(Layout(base.parent).action(KEY))
+    action = base / action_name(KEY)
     (blob,) = (base / "blobs").glob("*")
     top = ["actions", "blobs", "tmp", "history", "statistics", "tools", "ledger", "locks", "CACHEDIR.TAG"]
     below = ["statistics/log", "statistics/lock", "statistics/totals", "tools/of-an-earlier-version"]

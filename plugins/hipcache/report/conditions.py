@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipcache import native, processes
@@ -25,7 +24,7 @@ from hipcache.report import statistics, telling
 from hipcache.store import faults, seal
 from hipcache.store.confined import Confined
 from hipcache.store.faults import HINTS
-from hipcache.store.layout import ACTIONS, BLOBS, PACKS, Layout
+from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP
 
 if TYPE_CHECKING:
     from hipcache.store.local import LocalStore
@@ -53,6 +52,8 @@ _PLAN = (
     "they work, and are not cached: update hipcache ('hipcache --version', docs/versions.md), or try"
     " --no-offload-new-driver with clang 20 to 23"
 )
+# The directories that every compile writes to.
+_WRITTEN = (TMP, BLOBS, ACTIONS)
 _LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
 
 
@@ -131,13 +132,13 @@ def of_store(settings: Config) -> Iterator[Condition]:
         why, hint = denied
         yield Condition("store_not_writable", f"store '{place}' cannot be written: {why}", hint, place)
         return
-    layout = Layout(settings.dir)
-    for path in (layout.tmp, layout.blobs, layout.actions):  # each may be on another disk
+    confined = Confined(settings.dir)
+    for path in map(confined.path, _WRITTEN):  # each may be on another disk
         lacking = faults.lacking(path)
         if lacking:
             yield full(settings, f"the disk of store '{place}' is full: {lacking} in '{path}'")
             return
-    divided = faults.divided(Confined(settings.dir))
+    divided = faults.divided(confined)
     if divided:
         message = f"in store '{place}' nothing can be moved from 'v2/tmp' to 'v2/{divided}': one of them is a mount"
         yield Condition("store_divided", message, _NO_MOUNT, place)
@@ -151,7 +152,7 @@ def of_left(settings: Config, left: PassThrough) -> Iterator[Condition]:
     # `of_key` and `of_store` were told.
     elif (
         left.reason == "store"
-        and not os.path.isdir(Layout(settings.dir).tmp)
+        and not os.path.isdir(Confined(settings.dir).path(TMP))
         and not any((*of_key(settings), *of_store(settings)))
     ):
         yield Condition("store_not_writable", f"store '{place}': {left.detail}", _ELSEWHERE, place)
@@ -178,9 +179,8 @@ def locked(settings: Config, seconds: float) -> Condition:
 def owned_by_others(settings: Config) -> str:
     """The part of the store that belongs to another user, and so may become closed to one of the two at any time; empty
     if all is this user's."""
-    layout = Layout(settings.dir)
-    found = {path: _owner(path) for path in (layout.root, layout.base, layout.tmp, layout.blobs, layout.actions)}
     confined = Confined(settings.dir)
+    found = {path: _owner(path) for path in (confined.root, confined.base, *map(confined.path, _WRITTEN))}
     for directory in (BLOBS, ACTIONS, PACKS):
         with suppress(OSError):
             for name, status in sorted(confined.listing(directory)):
@@ -202,12 +202,13 @@ def of_native() -> Iterator[Condition]:
 
 def _denied(place: str) -> tuple[str, str] | None:
     """Why nothing can be stored there, and what to do; None if it can. Nothing is created."""
-    layout = Layout(Path(place))
-    if os.path.islink(layout.base):  # no link is followed below STORE
-        return f"'{layout.base}' is a symbolic link: let '{place}' be one instead", _NO_LINK
-    parts = [place, layout.base, layout.tmp, layout.blobs, layout.actions]
-    if os.path.islink(layout.tmp):  # the next compile replaces it
-        parts.remove(layout.tmp)
+    confined = Confined(place)
+    if os.path.islink(confined.base):  # no link is followed below STORE
+        return f"'{confined.base}' is a symbolic link: let '{place}' be one instead", _NO_LINK
+    tmp, *others = map(confined.path, _WRITTEN)
+    parts = [place, confined.base, tmp, *others]
+    if os.path.islink(tmp):  # the next compile replaces it
+        parts.remove(tmp)
     there = [path for path in parts if os.path.lexists(path)]
     nearest = place
     while not os.path.lexists(nearest):

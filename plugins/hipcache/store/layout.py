@@ -57,7 +57,7 @@ from collections.abc import Iterator
 
 from hipcache.base import shared
 from hipcache.base.patterns import pattern
-from hipcache.store.confined import VERSION, Confined, is_strange
+from hipcache.store.confined import Confined, is_strange
 from hipcache.store.seal import Seal
 
 MAGIC = b"\x89hcA1\r\n\x1a"
@@ -85,24 +85,6 @@ _DAMAGE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EUCLEAN})
 
 class DamagedEntry(Exception):
     """There is something under the entry's name, and it is not the entry."""
-
-
-class Layout:
-    """The paths of one store, for messages."""
-
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.base = os.path.join(os.fspath(root), VERSION)
-        self.root = os.fspath(root)
-        self.actions = os.path.join(self.base, ACTIONS)
-        self.blobs = os.path.join(self.base, BLOBS)
-        self.tmp = os.path.join(self.base, TMP)
-        self.ledger = os.path.join(self.base, LEDGER)
-
-    def action(self, key: str) -> str:
-        return f"{self.base}/{action_name(key)}"
-
-    def blob(self, digest: str) -> str:
-        return f"{self.base}/{blob_name(digest)}"
 
 
 def make(confined: Confined) -> None:
