@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hipcache.base import features
 from hipcache.base.errors import StoreError
+from hipcache.base.values import dataclass
 from hipcache.direct import variables
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
@@ -25,6 +26,7 @@ from hipcache.direct.record import (
 from hipcache.disk import times
 from hipcache.engine import Engine
 from hipcache.inputs import watched
+from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import ABSENT, FILE, PROCESSOR, SAME, Watched
 from hipcache.report import statistics
 from hipcache.report.outcome import CompileOutcome
@@ -72,15 +74,11 @@ def remember(
     for entry in watched.by_entries(depends, kinds):
         # Two names of one directory may stand in either part; so all are compared in one. The processor is no file.
         (far if entry.kind not in (SAME, PROCESSOR) and is_system(entry.path) else near).append(entry)
-    guarded, system_guarded = watched.guard(near, old, kinds), watched.guard(far, old, kinds)
-    files, system_files = watched.states(watched.unguarded(guarded)), watched.states(watched.unguarded(system_guarded))
-    if files is None or system_files is None:
+    project, surroundings = (_part(paths, kinds, provenance.digests, old) for paths in (near, far))
+    if project is None or surroundings is None:
         return f"'{watched.changed([*near, *far])}' changed meanwhile"
-    is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)
-    contents, unknown = known_contents(guarded, files, provenance.digests, old)
-    system_contents, system_unknown = known_contents(system_guarded, system_files, provenance.digests, old)
-    if not (is_old and system_is_old) and (unknown or system_unknown):
-        return unknown or system_unknown
+    if not (project.is_old and surroundings.is_old) and (project.unknown or surroundings.unknown):
+        return project.unknown or surroundings.unknown
     written = [output.path for output in outputs.files]
     terminal = terminal and bool(messages)
     if terminal and provenance.of_terminal:
@@ -89,11 +87,11 @@ def remember(
     ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal, shared=shared)
     compared = variables.compared(environ, ignored, cwd)
     try:
-        system_contents_blob = engine.store.put_blob(system_contents)
-        system_list = engine.store.put_blob(pack_list(system_guarded))  # last but the record: see store/packs.py
+        system_contents_blob = engine.store.put_blob(surroundings.contents)
+        system_list = engine.store.put_blob(pack_list(surroundings.guarded))  # last but the record: see store/packs.py
         record = DirectRecord(
             variables_digest(compared),
-            state_digest(guarded, files) if is_old else NO_STATE,
+            state_digest(project.guarded, project.states) if project.is_old else NO_STATE,
             engine.racy,
             ignored,
             tuple((output, size) for output, size in zip(outputs.files, sizes, strict=True) if size is not None),
@@ -101,9 +99,9 @@ def remember(
             b"".join(statistics.line_of_hit(compiled, written) for compiled in ended),
             tuple(history),
             (*provenance.uses, (False, system_list), (False, system_contents_blob)),
-            guarded,
-            contents,
-            system_digest(system_guarded, system_files) if system_is_old else NO_STATE,
+            project.guarded,
+            project.contents,
+            system_digest(surroundings.guarded, surroundings.states) if surroundings.is_old else NO_STATE,
             system_list,
             system_contents_blob,
             outputs.rules,
@@ -119,11 +117,11 @@ def remember(
             portable = elsewhere.of(record, argv, cwd, compared, system_paths, places, pwd)
             if portable:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), portable.pack())
-        if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
+        if engine.remote and provenance.anywhere and not terminal and project.contents and surroundings.contents:
             for team in features.modules("WHOLE_COMPILE"):
-                reads = team.project_reads(guarded, files, provenance.digests)
+                reads = team.project_reads(project.guarded, project.states, provenance.digests)
                 made = team.WholeCompile(
-                    record, portable, system_guarded, tuple(reads), provenance.tools, provenance.asked
+                    record, portable, surroundings.guarded, tuple(reads), provenance.tools, provenance.asked
                 )
                 if named := made.keep(engine.store, argv, cwd, engine.basedir):
                     engine.queue(named)
@@ -132,3 +130,27 @@ def remember(
     except ValueError as error:
         return str(error)
     return ""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The paths of the project, or of the system around it, with their guards; their states, and whether these stand
+    for the contents; the contents, or in words why they are not known."""
+
+    guarded: tuple[Watched, ...]
+    states: Mapping[tuple[str, str], bytes]
+    is_old: bool
+    contents: bytes
+    unknown: str
+
+
+def _part(
+    paths: Sequence[Watched], kinds: Mapping[str, str], digests: Mapping[Status, str], old: float
+) -> _Part | None:
+    """None if one of the paths is not in its known state."""
+    guarded = watched.guard(paths, old, kinds)
+    states = watched.states(watched.unguarded(guarded))
+    if states is None:
+        return None
+    contents, unknown = known_contents(guarded, states, digests, old)
+    return _Part(guarded, states, watched.are_old(states, old), contents, unknown)
