@@ -41,17 +41,19 @@ class Room:
 
 @dataclass(frozen=True)
 class _Builder:
-    """`variable`: the environment variable that names the directory; if it is empty, `holds` knows it by its path."""
+    """It runs where the environment has one of the variables `known_by` (with `value`, if there is one). `variable`:
+    the environment variable that names the directory; if it is empty, `holds` knows it by its path."""
 
     name: str
-    is_here: Callable[[Mapping[str, str]], bool]
+    known_by: tuple[str, ...]
+    value: str = ""
     variable: str = ""
     holds: Callable[[str], bool] = lambda path: False
     sign: str = ""
 
-
-def _any_of(*variables: str) -> Callable[[Mapping[str, str]], bool]:
-    return lambda environ: any(variable in environ for variable in variables)
+    def is_here(self, environ: Mapping[str, str]) -> bool:
+        found = [environ[name] for name in self.known_by if name in environ]
+        return self.value in found if self.value else bool(found)
 
 
 def _is_debian_source(path: str) -> bool:
@@ -73,25 +75,26 @@ def _is_python_project(path: str) -> bool:
 _BUILDERS = (
     _Builder(
         "dpkg",
-        _any_of("DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS"),
+        ("DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS"),
         holds=_is_debian_source,
         sign="debian/changelog",
     ),
-    _Builder("rpmbuild", _any_of("RPM_PACKAGE_NAME"), variable="RPM_BUILD_DIR"),
-    _Builder("Nix", _any_of("NIX_BUILD_TOP"), variable="NIX_BUILD_TOP"),
-    _Builder("Portage", _any_of("PORTAGE_BUILDDIR"), variable="PORTAGE_BUILDDIR"),
-    _Builder("conda", _any_of("CONDA_BUILD"), variable="SRC_DIR"),
-    _Builder("Spack", _any_of("SPACK_SHORT_SPEC"), holds=_is_spack_stage, sign="its stage"),
+    _Builder("rpmbuild", ("RPM_PACKAGE_NAME",), variable="RPM_BUILD_DIR"),
+    _Builder("Nix", ("NIX_BUILD_TOP",), variable="NIX_BUILD_TOP"),
+    _Builder("Portage", ("PORTAGE_BUILDDIR",), variable="PORTAGE_BUILDDIR"),
+    _Builder("conda", ("CONDA_BUILD",), variable="SRC_DIR"),
+    _Builder("Spack", ("SPACK_SHORT_SPEC",), holds=_is_spack_stage, sign="its stage"),
     _Builder(
         "makepkg",
-        lambda environ: environ.get("TEXTDOMAIN") == shared.MAKEPKGS_TEXTDOMAIN,
+        ("TEXTDOMAIN",),
+        value=shared.MAKEPKGS_TEXTDOMAIN,
         holds=_is_makepkg_source,
         sign="src beside pkg",
     ),
     # Behind the others: a package's rules may call it.
     _Builder(
         "Python's build hooks",
-        _any_of("PEP517_BUILD_BACKEND", "_PYPROJECT_HOOKS_BUILD_BACKEND"),
+        ("PEP517_BUILD_BACKEND", "_PYPROJECT_HOOKS_BUILD_BACKEND"),
         holds=_is_python_project,
         sign="pyproject.toml or setup.py",
     ),
