@@ -71,6 +71,6 @@ def _queue(config: Config, environ: Mapping[str, str], key: str) -> None:
 
 
 def shared_cache(near: ResultCache, shelves: Shelves) -> ResultCache:
-    from hipcache.remote.results import shared
+    from hipcache.remote.results import SharedCache
 
-    return shared(near, shelves)
+    return SharedCache(near, shelves)

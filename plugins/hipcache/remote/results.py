@@ -6,19 +6,18 @@ If the near record of a pass has no entry that holds, the remote's record may ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hipcache.base.values import dataclass, field
 from hipcache.build import ActionResult, Bound, Missing, Ran
 from hipcache.build.loop import ResultCache
-from hipcache.build.storage import NotedActions
 from hipcache.cache.content import Shelves
 from hipcache.report import statistics
 from hipcache.report.outcome import HOST
 
 if TYPE_CHECKING:
-    from hipcache.remote.client import Fetched
+    from hipcache.remote.client import Client, Fetched
 
 # Look-ups that follow one another in one question: under the own key, and under that for every spelling.
 _MOST_STEPS = 3
@@ -26,13 +25,11 @@ _MOST_STEPS = 3
 
 @dataclass(frozen=True)
 class SharedCache:
-    """`fetch` puts the records that the remote has under those keys into the near cache, and returns None if it asked
-    nothing. `count` takes numbers by the names of units and of what is counted (`report/statistics`)."""
+    """The near cache together with the remote of the engine. `shelves`: those of the near one, which note what they are
+    asked for."""
 
     near: ResultCache
-    actions: NotedActions
-    fetch: Callable[[Sequence[str]], Fetched | None]
-    count: Callable[[Mapping[str, int]], object] = bool
+    shelves: Shelves
     _came: set[str] = field(default_factory=set)
 
     def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
@@ -45,7 +42,7 @@ class SharedCache:
             if step == _MOST_STEPS or not any(bound.action.policy.run for bound in left):
                 break
             keys = [key for key, record in asked.items() if record is None or record.startswith(b"[")]
-            fetched = self.fetch(keys)
+            fetched = self._fetch(keys)
             if fetched:
                 self._came.update(fetched.came)
                 lacking = left
@@ -58,16 +55,19 @@ class SharedCache:
             if bound in left and bound.action.policy.run and _unit(bound):
                 counts[f"{_unit(bound)} misses"] += 1
         if counts:
-            self.count(counts)
+            config = self._client.config
+            statistics.count(config.dir, "remote", counts, config.umask)
         return found
 
     def _look_up_near(
         self, wanted: Sequence[Bound], found: dict[str, ActionResult | Missing], counts: Counter[str]
     ) -> dict[str, bytes | None]:
         """All that was asked for. Once something has come, one after the other: so it is known whose that was."""
+        noted = self.shelves.noted
+        assert noted
         every: dict[str, bytes | None] = {}
         for some in [[bound] for bound in wanted] if self._came else [wanted]:
-            with self.actions.noting() as asked:
+            with noted.noting() as asked:
                 found |= self.near.look_up(some)
             every |= asked
             for bound in some:
@@ -77,6 +77,19 @@ class SharedCache:
                     counts[f"{_unit(bound)} bytes"] += sum(digest.size for digest in result.outputs.values())
         return every
 
+    def _fetch(self, keys: Sequence[str]) -> Fetched | None:
+        """Put the records that the remote has under those keys into the near cache. None if nothing was asked."""
+        fetched = self._client.fetch(keys)
+        if fetched and fetched.new:
+            self.shelves.serve(f"results came from remote '{self._client.served_by}'")
+        return fetched
+
+    @property
+    def _client(self) -> Client:
+        assert self.shelves.engine.remote
+        client: Client = self.shelves.engine.remote()
+        return client
+
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
         return self.near.publish(bound, ran)
 
@@ -85,21 +98,3 @@ def _unit(bound: Bound) -> str:
     """The arch, or the host; nothing for what belongs to no unit."""
     label = bound.action.label
     return label if label == HOST else label.partition(" of ")[2]
-
-
-def shared(near: ResultCache, shelves: Shelves) -> ResultCache:
-    """The near cache together with the remote of the engine."""
-    remote, noted = shelves.engine.remote, shelves.noted
-    assert remote and noted
-
-    def fetch(keys: Sequence[str]) -> Fetched | None:
-        fetched: Fetched | None = remote().fetch(keys)
-        if fetched and fetched.new:
-            shelves.serve(f"results came from remote '{remote().served_by}'")
-        return fetched
-
-    def count(counts: Mapping[str, int]) -> None:
-        config = remote().config
-        statistics.count(config.dir, "remote", counts, config.umask)
-
-    return SharedCache(near, noted, fetch, count)
