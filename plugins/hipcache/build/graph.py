@@ -12,16 +12,16 @@ from hipcache.build.action import Action, ActionOutput, Bound, End, File
 # The plan's order, where it matters: which actions wait for one that may fail, and which a failure cancels.
 
 # From the actions to run: the one that those behind it must wait for, or None.
-Gate = Callable[[Sequence[Bound]], "Bound | None"]
+Gate = Callable[[Sequence[Bound]], Bound | None]
 
 
 class Turns:
     """The actions to run. `failed`: the failure with the earliest turn; nothing behind it is wanted."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate | None) -> None:
         self.failed: FailedInTurn | None = None
         self._failed_turn: int | None = None
-        self._gate: Gate | None = gate
+        self._gate = gate
         self._first: Action | None = None
         self._waiting: list[Bound] = []
 
@@ -102,10 +102,6 @@ def _as_stored(end: End) -> str:
     return end.result.text
 
 
-def _no_gate(missing: Sequence[Bound]) -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class Graph:
     """`path`: absolute, of the object or program that the history names it by; `messages`: what the driver said before
@@ -120,7 +116,7 @@ class Graph:
     grow: Callable[[End], Iterable[Action]] = _nothing
     printed: tuple[Slot, ...] = ()
     rules: tuple[DependencyRule, ...] = ()
-    gate: Gate = _no_gate
+    gate: Gate | None = None
     text: Callable[[End], str] = _as_stored
 
     def said(self, ends: Mapping[str, End]) -> str:

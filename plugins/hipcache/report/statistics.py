@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 from hipcache.base import features
 from hipcache.base.errors import StoreError
 from hipcache.base.values import asdict, dataclass, replace
-from hipcache.report.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, CompileOutcome, is_check
+from hipcache.report.outcome import CACHEABLE, HOST, LINK, OUTCOMES, PASSED_THROUGH, CompileOutcome, is_check
 from hipcache.store import StoreSize
 from hipcache.store.confined import MOST_STATISTICS, Confined
 
@@ -149,7 +149,7 @@ class Statistics:
     @property
     def cacheable(self) -> int:
         """Compiles that were served or could have been: neither passed through nor failed."""
-        return sum(self.compiles[outcome] for outcome in ("hit", "partial", "miss"))
+        return sum(self.compiles[outcome] for outcome in CACHEABLE)
 
     @property
     def unit_hits(self) -> tuple[int, int]:
