@@ -1,7 +1,6 @@
 """The SCons front: HIP sources in the builders of SCons, each offload arch cached on its own.
 
-    tool          variables, builders, emitters          what an SConstruct sees
-    checks        CheckHip for Configure
+    tool          variables, builders, methods           what an SConstruct sees
     action        the action of every HIP compile        what SCons calls
     link          the action of links, for relocatable device code
     iree          IREE modules, one for each device and target
@@ -12,14 +11,12 @@
     dependencies  real dependency lists as nodes
     shadows       headers that may appear
     toolchain     the toolchain in SCons' signatures
-    shell         words of a command line
 
 `hipcache.py` beside them is the tool module that `toolpath` finds.
 
 As a callable: `from hipcache_scons import generate` and `Environment(tools=["default", generate])`.
 """
 
-from hipcache_scons.checks import CheckHip
-from hipcache_scons.tool import exists, generate
+from hipcache_scons.tool import CheckHip, exists, generate
 
 __all__ = ["CheckHip", "exists", "generate"]

@@ -18,7 +18,7 @@ from SCons.Action import CommandAction, LazyAction, ListAction
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten
 
-from hipcache_scons import ahead, cached, commands, dependencies, shadows, shell, targets, toolchain
+from hipcache_scons import ahead, cached, commands, dependencies, shadows, targets, toolchain
 from hipcache_scons.dependencies import Reads
 
 _NO_COMPILER = """\
@@ -111,7 +111,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         """(what it read, result) of the user's own command. Clang's dependency file would lack what only a device
         pass includes; with CC_PRINT_HEADERS every pass adds the headers that it enters to one file."""
         compiler = env.subst("$HIPCXX", target=target, source=source).strip()
-        is_plain = shell.split(compiler) == (compiler,)
+        is_plain = commands.shell_words(compiler) == (compiler,)
         if is_plain and not commands.is_there(compiler, env) and not commands.spawned_by(env, command, executor):
             cached.say(_NO_COMPILER.format(compiler))
             return (), commands.failed(command, target, source, env, executor, f"no compiler '{compiler}'", 127)
@@ -137,7 +137,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
             moved = dependencies.settle(node, source, _programs(node, target, source, env), reads)
         environ = commands.environment(env)
         lines = env.subst_list(self._toolchain, SUBST_CMD, target, source)
-        words = shell.split(commands.escaped(lines[0], env)) or ()
+        words = commands.shell_words(commands.escaped(lines[0], env)) or ()
         cache = cached.open_cache(environ)
         engine = None if cache.config.disable else cache.engine
         known = toolchain.digest(words, environ, commands.directory(), engine)

@@ -12,10 +12,10 @@ from SCons.Platform.posix import subprocess_spawn
 from SCons.Subst import escape_list
 from SCons.Util import is_String
 
-from hipcache_scons import shell
-
 # These run the words of a command and do nothing else. (Not zsh, which reads ~/.zshenv first.)
 _SHELLS = {f"{directory}{name}" for directory in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash", "dash")}
+_OPERATORS = set("|&;<>()$`*?[]\n#~!{}")
+_ESCAPED_IN_QUOTES = set('$`"\\\n')
 
 
 def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tuple[str, ...] | None:
@@ -24,7 +24,7 @@ def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tup
     lines = [line for line in lines if line]
     if ignore or len(lines) != 1:
         return None
-    argv = shell.split(escaped(lines[0], env))
+    argv = shell_words(escaped(lines[0], env))
     return argv if argv and is_there(argv[0], env) else None
 
 
@@ -32,7 +32,7 @@ def for_the_shell(action: Any, target: Any, source: Any, env: Any, executor: Any
     """The words of an action of one command that only the shell can run, or whose failure SCons ignores; else empty."""
     lines, ignore, _ = action.process(target, [node.rfile() for node in source], env, executor)
     lines = [line for line in lines if line]
-    needed = len(lines) == 1 and (ignore or shell.split(escaped(lines[0], env)) is None)
+    needed = len(lines) == 1 and (ignore or shell_words(escaped(lines[0], env)) is None)
     return tuple(map(str, lines[0])) if needed else ()
 
 
@@ -85,3 +85,51 @@ def directory() -> str:
 
 def is_there(program: str, env: Any) -> bool:
     return os.access(os.path.join(directory(), program), os.X_OK) if "/" in program else bool(env.WhereIs(program))
+
+
+def shell_words(line: str) -> tuple[str, ...] | None:
+    """The words of a command line as the shell would make them; None if only a shell can tell them.
+
+    SCons joins the words of a command and gives them to `sh -c`. A command that uses more of the shell than quotes and
+    backslashes (POSIX, "Shell Command Language", 2.2) is left to it."""
+    words: list[str] = []
+    word: str | None = None
+    chars = iter(line)
+    for char in chars:
+        if char in " \t":
+            if word is not None:
+                words.append(word)
+            word = None
+            continue
+        word = word or ""
+        if char == "\\":
+            word += next(chars, "\\")
+        elif char == "'":
+            for inner in chars:
+                if inner == "'":
+                    break
+                word += inner
+            else:
+                return None
+        elif char == '"':
+            for inner in chars:
+                if inner == '"':
+                    break
+                if inner in "$`":
+                    return None
+                if inner == "\\":
+                    behind = next(chars, "")
+                    word += behind if behind in _ESCAPED_IN_QUOTES else "\\" + behind
+                else:
+                    word += inner
+            else:
+                return None
+        elif char in _OPERATORS:
+            return None
+        else:
+            word += char
+    if word is not None:
+        words.append(word)
+    if not words or "=" in words[0]:
+        return None  # an assignment before the command
+    return tuple(words)

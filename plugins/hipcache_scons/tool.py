@@ -12,7 +12,7 @@
 
     IREECOMPILE, IREERUNMODULE    IREE's compiler, and its program that runs a module
 
-`env.HipRuntime()`: see `runtime`. `env.IreeModule()` and `env.IreeTest()`: see `iree`.
+`env.HipRuntime()` and `CheckHip`: see below. `env.IreeModule()` and `env.IreeTest()`: see `iree`.
 
 CPPDEFINES, CPPPATH and CPPFLAGS count as for C++.
 """
@@ -38,7 +38,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import ahead, cached, commands, database, link, runtime, targets
+from hipcache_scons import ahead, cached, commands, database, link, targets
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -56,6 +56,10 @@ _SIDE_FILES = (
     *((option, ".gcno") for option in ("--coverage", "-coverage", "-ftest-coverage")),
 )
 
+_KERNEL = """\
+__attribute__((device)) int device(int* p) { return *p; }
+int host() { return 0; }
+"""
 STATIC = HipAction("HIPCOM", "$HIPFLAGS")
 SHARED = HipAction("SHHIPCOM", "$SHHIPFLAGS")
 
@@ -99,7 +103,7 @@ def generate(env: Any, **settings: Any) -> None:
     if "SMARTLINK" in env and not isinstance(env["SMARTLINK"], _SmartLink):
         env["SMARTLINK"] = _SmartLink(env["SMARTLINK"])
     link.install(env)
-    runtime.install(env)
+    env.AddMethod(HipRuntime)
     targets.install(env)
     if find_spec("hipcache.iree"):
         from hipcache_scons import iree
@@ -111,6 +115,35 @@ def generate(env: Any, **settings: Any) -> None:
         program = shutil.which("hipcache") if cache.config.cxx_cache else None
         if program:
             _hand_over(env, program)
+
+
+def _root(env: Any) -> str:
+    """HIPPATH, which may be a node, or None, as `os.environ.get("ROCM_PATH")` gives it."""
+    return str(env.subst(str(env.get("HIPPATH") or "")))
+
+
+def HipRuntime(env: Any) -> None:
+    """HIP's runtime for what is no HIP, as `hip_dep` of the Meson subproject: have C++ sources of `env` find HIP's
+    headers, and its links HIP's runtime library: those of HIPPATH, else where the C++ compiler looks by itself. HIP
+    sources need neither, and their commands stay as they are."""
+    flags = ["-D__HIP_PLATFORM_AMD__=1"]
+    path = _root(env)
+    if path not in ("", "/usr"):
+        # As of the system: these headers warn, and stand behind the project's own.
+        flags += ["-isystem", f"{path}/include"]
+        env.Append(LIBPATH=[f"{path}/lib"])
+    env.Append(CXXFLAGS=flags, LIBS=["amdhip64"])
+
+
+def CheckHip(context: Any, header: str | None = None) -> bool:
+    """Can HIPCXX compile a kernel for all of HIP_ARCHS? `header`: one that it must find, such as
+    "hip/hip_runtime.h". A test for `Configure`: `conf = env.Configure(custom_tests={"CheckHip": CheckHip})`, then
+    `conf.CheckHip()`."""
+    context.Message(f"Checking for HIP{f' header {header}' if header else ''}... ")
+    include = f"#include <{header}>\n" if header else ""
+    found = context.TryCompile(include + _KERNEL, ".hip")
+    context.Result(found)
+    return bool(found)
 
 
 def _hand_over(env: Any, program: str) -> None:
@@ -136,7 +169,7 @@ def _builder(action: HipAction, emitter: Callable[..., Any], prefix: str, suffix
 
 
 def _compiler(env: Any) -> str:
-    path = runtime.root(env)
+    path = _root(env)
     if path:
         for name in ("amdclang++", "clang++"):
             for directory in (f"{path}/llvm/bin", f"{path}/bin"):
@@ -178,7 +211,7 @@ def _check_archs(target: Any, env: Any) -> None:
 
 def _target_flags(target: Any, source: Any, env: Any, for_signature: bool) -> str:
     flags = [f"--offload-arch={arch}" for arch in _archs(env)]
-    path = runtime.root(env)
+    path = _root(env)
     if path:
         flags.append(f'"--rocm-path={path}"' if " " in path else f"--rocm-path={path}")
     elif not any(word.startswith(_WHERE) for word in env.subst("$HIPFLAGS $SHHIPFLAGS").split()):
@@ -267,4 +300,4 @@ def _check_names(objects: list[Any], target: Any, env: Any) -> None:
         )
 
 
-__all__ = ["exists", "generate", "hipcache", "yaml"]
+__all__ = ["CheckHip", "HipRuntime", "exists", "generate", "hipcache", "yaml"]
