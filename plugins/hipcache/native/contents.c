@@ -52,7 +52,7 @@ static uint64_t type_of(const struct stat *found) {
 }
 
 /* A directory that is another one. It may stand for the names that are looked for below it from now on, unless one of
- * them fails further down (direct/guards.py). Its status is taken before they are looked for. */
+ * them fails further down (inputs/watched.py). Its status is taken before they are looked for. */
 static void see_guard(survey *of, const char *text) {
     const char *path = text + GUARD_DIGITS;
     char digits[GUARD_DIGITS + 1] = {0};

@@ -1,4 +1,4 @@
-/* The state of all that a compile depended on: variables and paths, as watched.py, guards.py and record.py tell. */
+/* The state of all that a compile depended on: variables and paths, as inputs/watched.py and direct/record.py tell. */
 #define _GNU_SOURCE
 #include "look.h"
 
@@ -138,7 +138,7 @@ static int by_text(const void *one, const void *other) {
     return strcmp(*(char *const *)one, *(char *const *)other);
 }
 
-/* The names in a directory, sorted: for one whose status does not tell (direct/guards.py). */
+/* The names in a directory, sorted: for one whose status does not tell (inputs/watched.py). */
 bool look_entries(const char *path, uint8_t digest[DIGEST_BYTES]) {
     bytes names = {0}, order = {0}, sorted = {0};
     const struct dirent *one;
