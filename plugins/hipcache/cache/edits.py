@@ -6,8 +6,8 @@ Where no entry holds, and before the pass runs, the newest entries are compared 
 own preprocessor tells (`inputs/preprocessed`). It is asked once about lines: the answer is kept with the entry. An edit
 of comments that moves no line needs no answer, and one of code, which has another outline, gets none.
 
-Beside the entry under its own key, what a pass made is kept under a key without the values of macros and the CUID
-(`FrontEnd.loose`): the CUID counts these, and where the object goes.
+Beside the entry under its own key, what a pass made, and what is taken over after an edit, is kept under a key without
+the values of macros and the CUID (`FrontEnd.loose`): the CUID counts these, and where the object goes.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Edits:
         self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]
     ) -> Entry | None:
         front = pass_of(bound).front
-        is_other_state = bool(edit.files)
+        is_new = bool(edit.files)  # the state of the files, or an answer
         asked = macros.difference(entry.unused)
         asks_lines = bool(edit.lines) and entry.lines is None
         if asks_lines or asked or edit.marked:
@@ -170,7 +170,7 @@ class Edits:
                 return None
             if self._is_young(edit, began) or self.files.differs_now(edit.reads):
                 return None
-            entry, is_other_state = told, True
+            entry, is_new = told, True
         if _shows(entry, edit.lines):
             return None
         outputs = self._outputs(entry, front, edit.reads)
@@ -186,15 +186,19 @@ class Edits:
             cuid="",
         )
         entries.put(self.shelf, bound.key.digest, adopted)
-        if is_other_state and loose_key(bound):
-            cuid = front.cuid if entry.cuid or self._has_cuid(adopted, front.cuid) else ""
+        if is_new and loose_key(bound):
+            # An entry without macros may stand under a key that counts the CUID, and does not tell.
+            is_bound = bool(entry.cuid) or not (entry.macros or self._lacks_cuid(adopted, front.cuid))
+            cuid = front.cuid if is_bound else ""
             entries.put(self.shelf, front.loose, replace(adopted, macros=front.values, cuid=cuid))
         return adopted
 
-    def _has_cuid(self, entry: Entry, cuid: str) -> bool:
-        """Would it be another one with another CUID? That is not told by an entry under a key that counts the CUID."""
+    def _lacks_cuid(self, entry: Entry, cuid: str) -> bool:
+        """Would it be the same with another CUID?"""
+        if any(entry.passing[1:]):
+            return True
         made = self.shelf.contents.read(entry.outputs[0]) if entry.outputs else None
-        return not any(entry.passing[1:]) and (made is None or has_cuid(entry.passing, made, cuid))
+        return made is not None and not has_cuid(entry.passing, made, cuid)
 
     def _asked(
         self, front: FrontEnd, entry: Entry, edit: Edit, macros: frozenset[str], names: frozenset[str]

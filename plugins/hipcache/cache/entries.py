@@ -36,8 +36,9 @@ class Entry:
     of outputs that are not stored; `text`: all that the pass printed, in that `message_format` ("look" in the record).
     `base`: the HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty if it names
     none.
-    `cuid`: under a key for every spelling, the CUID that the output has in it, empty if it would be the same with
-    another one. `source`: the source's `digest` and `code` in the read set, which need not be read where they differ.
+    `cuid`: under a key for every spelling or for every value of macros, which do not count the CUID, the one that the
+    output has in it, empty if it would be the same with another one; under all others empty.
+    `source`: the source's `digest` and `code` in the read set, which need not be read where they differ.
     `lines`: the files whose numbers of lines may be in the output (`preprocessed.numbered`), None if nobody has asked;
     `macros`: under a key for every value of macros (`edits`), those of the command; `unused`: names of some that the
     preprocessor does not meet. `places`: the lines that the text
