@@ -68,6 +68,16 @@ def test_a_source_of_which_it_came_to_nothing_is_not_tried_again_for_an_empty_st
 
 
 @only_19
+def test_one_of_another_library_is_made_for_the_host_alone(header_lab: Lab) -> None:
+    """libc++ has a header of that name."""
+    header_lab.write("own/__config", "")
+    header_lab.write("own/value.hpp", "#pragma once\n#include <__config>\ninline int twice(int x) { return 2 * x; }\n")
+    wait(header_lab)
+    build(header_lab, 1)
+    assert counts(header_lab)["made"] == BOTH - 1
+
+
+@only_19
 def test_an_architecture_that_it_asks_for_has_one_of_its_own(header_lab: Lab) -> None:
     header_lab.archs = ("--offload-arch=gfx906", "--offload-arch=gfx90a")
     asks = "#pragma once\ninline int twice(int x) { return 2 * x; }\n#ifdef __gfx90a__\n#define OWN 5\n#endif\n"
@@ -180,6 +190,8 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
         '#if 0\nint f() { return sizeof ""s\\\rv; }\n#endif',
         "#define OF(a) __sv_check(a, a, a)",
         "inline int __sv_type;",
+        "inline int __sv_wrapper;",
+        "inline int _S_to_string_view;",
         "",
     ],
 )

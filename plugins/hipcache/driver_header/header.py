@@ -31,7 +31,8 @@ _RULES = "7"
 # Ordinary passes read the declarations of functions of the host that constant ones of libstdc++ call: __sv_check names
 # one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
 # no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
-# tells, so the preprocessor does: also of names that macros paste together (TokenLexer::Lex).
+# tells, so the preprocessor does: also of names that macros paste together (TokenLexer::Lex). An explicit instantiation
+# may use the private names that std::string has for it.
 _POISONED = (
     *("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view"),
     *("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view", "sv"),

@@ -275,6 +275,8 @@ class DriverHeader:
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise UnfitHeader("the order of its directories is not known")
+        if front.is_device and any(os.path.basename(path) == "__config" for path in read):
+            raise UnfitHeader("which errors libc++ puts off is not known")
         if front.is_device and any(header.has_poisoned_macro(Path(path).read_bytes()) for path in read):
             raise UnfitHeader("one of its macros names std::string_view")
         contents = tuple(file.digest for file in reads.files)
