@@ -7,6 +7,8 @@
     ahead         what a build needs, fetched from the remote at once
     cached        one compile or link through the engine
     commands      the command of an action
+    direct        direct hits of compiles
+    targets       the programs and libraries that objects go to
     database      the objects in SCons' compilation database
     dependencies  real dependency lists as nodes
     shadows       headers that may appear

@@ -14,6 +14,7 @@ from SCons.Util import is_String
 
 # These run the words of a command and do nothing else. (Not zsh, which reads ~/.zshenv first.)
 _SHELLS = {f"{directory}{name}" for directory in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash", "dash")}
+# What shell_words leaves to a shell.
 _OPERATORS = set("|&;<>()$`*?[]\n#~!{}")
 _ESCAPED_IN_QUOTES = set('$`"\\\n')
 
@@ -92,13 +93,13 @@ def shell_words(line: str) -> tuple[str, ...] | None:
 
     SCons joins the words of a command and gives them to `sh -c`. A command that uses more of the shell than quotes and
     backslashes (POSIX, "Shell Command Language", 2.2) is left to it."""
-    words: list[str] = []
+    made: list[str] = []
     word: str | None = None
     chars = iter(line)
     for char in chars:
         if char in " \t":
             if word is not None:
-                words.append(word)
+                made.append(word)
             word = None
             continue
         word = word or ""
@@ -129,7 +130,7 @@ def shell_words(line: str) -> tuple[str, ...] | None:
         else:
             word += char
     if word is not None:
-        words.append(word)
-    if not words or "=" in words[0]:
+        made.append(word)
+    if not made or "=" in made[0]:
         return None  # an assignment before the command
-    return tuple(words)
+    return tuple(made)

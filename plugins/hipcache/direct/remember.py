@@ -74,7 +74,8 @@ def remember(
     for entry in watched.by_entries(depends, kinds):
         # Two names of one directory may stand in either part; so all are compared in one. The processor is no file.
         (far if entry.kind not in (SAME, PROCESSOR) and is_system(entry.path) else near).append(entry)
-    project, surroundings = (_part(paths, kinds, provenance.digests, old) for paths in (near, far))
+    project = _part(near, kinds, provenance.digests, old)
+    surroundings = _part(far, kinds, provenance.digests, old) if project else None
     if project is None or surroundings is None:
         return f"'{watched.changed([*near, *far])}' changed meanwhile"
     if not (project.is_old and surroundings.is_old) and (project.unknown or surroundings.unknown):

@@ -62,7 +62,7 @@ class Watched(NamedTuple):
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
     digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME
     and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`; ABSENT: names, all of them below `path`, which then
-    has a slash at its end. None: whatever it is now."""
+    has a slash at its end; GUARD: nothing, the path tells it. None: whatever it is now."""
 
     kind: str
     path: str

@@ -171,6 +171,8 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 @dataclass(frozen=True)
 class PlannedModule(Planned):
+    """A module of IREE. `inputs`: the files that its command names."""
+
     inputs: tuple[str, ...]
 
     @property

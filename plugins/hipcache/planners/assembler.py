@@ -45,6 +45,8 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 @dataclass(frozen=True)
 class PlannedAssembly(Planned):
+    """The code of one assembler source for one architecture."""
+
     session: Session
     asked: AskedToAssemble
 

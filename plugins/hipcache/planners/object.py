@@ -55,6 +55,8 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 @dataclass(frozen=True)
 class PlannedObject(Planned):
+    """The compile of one source."""
+
     asked: Asked
     source: SourceGraph
 

@@ -145,7 +145,7 @@ class LocalStore:
         self.work = Work(self._entries)
 
     def pack(self) -> None:
-        """Put what was put since the last time into one pack. Only room is lost if that cannot be done.
+        """Put what was put since the last time into one pack. Only room is lost if that cannot be done: raises nothing.
         A compile has ended, and what is used from now on is the next one's."""
         self._puts.pack()
         self._upkeep.since = self._clock()
