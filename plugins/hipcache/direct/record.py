@@ -75,7 +75,6 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from hipcache import __version__
 from hipcache.base import shared
@@ -283,16 +282,9 @@ def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
 
 def _parts(entry: Watched) -> tuple[bytes, tuple[bytes, ...]]:
     """(with what its texts begin, what follows in each)."""
-    return os.fsencode(entry.kind + entry.path), _encoded(entry.names)
+    return os.fsencode(entry.kind + entry.path), tuple(map(os.fsencode, entry.names)) or (b"",)
 
 
-# A compile with many directories to search looks for the same names in most of them.
-@lru_cache(maxsize=64)
-def _encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
-    return tuple(map(os.fsencode, names)) or (b"",)
-
-
-@lru_cache(maxsize=64)
 def _behind(size: int, tails: tuple[bytes, ...]) -> bytes:
     """The rows of a list that share the first `size` bytes of the row before them."""
     return b"".join(struct.pack("<HH", size, len(tail)) + tail for tail in tails)
