@@ -7,7 +7,7 @@ file would differ: this one is of the module's contents.
 
 From clang 18 on a module has a global variable `__hip_cuid_<hash of the CUID>`, which differs between all objects of a
 project. It is one byte that nothing reads: a back end's object for one CUID is that for another one under another
-name of the same length (the linker, which sorts by name, has to run again).
+name of the same length. (What the linker makes has tables of names, too: `code_object`.)
 
 What such a module says is read in C (`native/bitcode.c`). What is not known there is taken by the bytes of the file.
 """

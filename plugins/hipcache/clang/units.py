@@ -274,6 +274,10 @@ def _is_date(value: str) -> bool:
 
 _USUAL = ("-fcuda-include-gpubinary", "-foffload-include-binary")
 _OBJCOPY = "llvm-objcopy"
+# What the driver gives lld for an object: no such option goes by the names of symbols.
+_OF_NO_NAME = pattern(
+    r"-flavor|gnu|-m|elf64_amdgpu|--no-undefined|-shared|-plugin-opt=.*|--lto-CGO[0-3]|--(?:no-)?whole-archive|-o"
+)
 
 
 @dataclass(frozen=True)
@@ -306,6 +310,13 @@ class DeviceUnit:
         for option in options(self.front.job.options):
             words += option.text
         return [*words, "-o", str(obj), "-x", "ir", str(bitcode)]
+
+    @property
+    def links_any_cuid(self) -> bool:
+        """May the code object of another CUID be taken, if the name is changed in it (`code_object`)?"""
+        named = (self.obj, self.code)
+        words = self.link.arguments if self.link else ()
+        return not self.by_lto and all(word in named or _OF_NO_NAME.fullmatch(word) for word in words)
 
     def link_argv(self, obj: Path, code: Path) -> list[str]:
         assert self.link

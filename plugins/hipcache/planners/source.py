@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
-from hipcache.base.values import dataclass
+from hipcache.base.values import dataclass, replace
 from hipcache.build import (
     EACH_TIME,
     Action,
@@ -54,7 +54,7 @@ from hipcache.report.outcome import HOST
 
 # The code of one offload arch, from the source: its passes, its back end and its link, as actions.
 #
-#     front end -> back end -> device link    (the back end of any CUID, and the change to this one's, if it has one)
+#     front end -> back end -> device link    (each of any CUID, and the change to this one's, if it has one)
 #     one step  -> device link                where bitcode between would show
 #
 # By device LTO (the new offload driver) the back end ends in optimized bitcode, and the link makes the code.
@@ -67,6 +67,7 @@ from hipcache.report.outcome import HOST
 CODE, OBJECT = "code", "object"
 _LOST = "the store has no code object for it"
 _PASS = Policy(Cache.MANIFEST)
+_WITH_CUID = "object with CUID"
 # The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
 # it finds invalid.)
 _ONLY_WARNINGS = pattern(r"(warning: .*\[-W(?!backend-plugin)[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
@@ -134,7 +135,8 @@ class DeviceCode:
                 return list(self._back_end(end.result.passing[NEUTRAL]))
         elif kind == "object":
             if not self._is_heard(end.result.text):
-                return self._link(end.bound.action.id, OBJECT)
+                neutral = end.bound.action.kind == _WITH_CUID and self.unit.links_any_cuid
+                return self._link(end.bound.action.id, OBJECT, self._neutral if neutral else None)
         else:
             return []
         return [self._one_step(whole), *self._link(whole, OUTPUT)]
@@ -184,13 +186,12 @@ class DeviceCode:
         if not neutral or self.unit.by_lto or self.unit.front.hides_paths(bitcode=True):
             yield self._compile(f"object of {self.name}", read, (Ref(read),), (source,), passing=(OBJECT,))
             return
-        yield self._compile(back, read, (Ref(same),), (source, (same, ActionOutput(front, NEUTRAL))))
-        mark = clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
+        yield self._compile(back, read, (Ref(same),), (source, (same, self._neutral)))
         yield Action(
             id=f"object of {self.name}",
-            kind="object with CUID",
+            kind=_WITH_CUID,
             label=f"CUID of {self.name}",
-            work=Step(lambda inputs: _with_cuid(inputs, made, mark, back)),
+            work=Step(lambda inputs: _with_cuid(inputs, made, self._mark, back)),
             parts=(*self.unit.back, ("bitcode", (Ref(read),))),
             inputs=(source, (made, ActionOutput(back, OBJECT))),
             outputs=(OBJECT,),
@@ -225,30 +226,51 @@ class DeviceCode:
             on_demand=not passing,
         )
 
-    def _link(self, maker: str, output: str) -> list[Action]:
+    def _link(self, maker: str, output: str, neutral: ActionOutput | None = None) -> list[Action]:
+        """From the object of `maker` to the code object. `neutral`: of its bitcode, if the link serves every CUID."""
         if not self.unit.link:
             return []
-        read = f"{self.stem}-link.o"
+        read, same, made = f"{self.stem}-link.o", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.out"
         argv = self.unit.link_argv(Path(marked(read)), Path(marked(CODE)))
-        return [
-            Action(
-                id=f"device link of {self.name}",
-                kind="code object",
-                label=f"device link of {self.name}",
-                work=Process(words(argv), places=((CODE, f"{self.stem}.out"),)),
-                parts=(*self.unit.linking, ("object", (Ref(read),))),
-                inputs=((read, ActionOutput(maker, output)),),
-                outputs=(CODE,),
-                # Without LTO a link takes no longer than sending it to another machine.
-                policy=Policy(
-                    diagnostics=Diagnostics.KEPT if self.lto else Diagnostics.REFUSED,
-                    remote=self.unit.by_lto,
-                    assembles=True,
-                ),
-                missing=_LOST,
-                turn=self.link_turn,
-            )
-        ]
+        whole = Action(
+            id=self.code.action,
+            kind="code object",
+            label=self.code.action,
+            work=Process(words(argv), places=((CODE, f"{self.stem}.out"),)),
+            parts=(*self.unit.linking, ("object", (Ref(read),))),
+            inputs=((read, ActionOutput(maker, output)),),
+            outputs=(CODE,),
+            # Without LTO a link takes no longer than sending it to another machine.
+            policy=Policy(
+                diagnostics=Diagnostics.KEPT if self.lto else Diagnostics.REFUSED,
+                remote=self.unit.by_lto,
+                assembles=True,
+            ),
+            missing=_LOST,
+            turn=self.link_turn,
+        )
+        if not neutral:
+            return [whole]
+        link = replace(
+            whole,
+            id=f"link of {self.name}",
+            parts=(*self.unit.back, *self.unit.linking, ("bitcode", (Ref(same),))),
+            inputs=(*whole.inputs, (same, neutral)),
+            on_demand=True,
+        )
+        work = Step(lambda inputs: _code_with_cuid(inputs, made, self._mark, link.id))
+        inputs = (*whole.inputs, (made, ActionOutput(link.id, CODE)))
+        return [link, replace(whole, work=work, inputs=inputs, passing=(CODE,), policy=Policy())]
+
+    @property
+    def _neutral(self) -> ActionOutput:
+        """Its bitcode, named without the CUID."""
+        return ActionOutput(f"front end of {self.name}", NEUTRAL)
+
+    @property
+    def _mark(self) -> bytes:
+        """The hash of its CUID."""
+        return clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
 
 
 def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
@@ -263,6 +285,20 @@ def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
             raise Lost({maker})
         made = made.replace(other, mark)
     return Ran({OBJECT: Held(content=made)}, inputs.said(name), inputs.seconds(name))
+
+
+def _code_with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
+    """The code object that was linked with another CUID, with this one."""
+    from hipcache.clang import bitcode, code_object
+
+    held = inputs.of(name)
+    made: bytes | None = held.read()
+    if held.path is None and made is not None:
+        other = bitcode.names_in_object(made)
+        made = made if other == mark else code_object.renamed(made, other, mark)
+    if made is None:
+        raise Lost({maker})
+    return Ran({CODE: Held(content=made)}, "", inputs.seconds(name))
 
 
 def marked(name: str) -> str:
