@@ -85,3 +85,41 @@ def test_the_base_directory_in_a_value_counts_where_it_is_used(lab: Lab, options
         flags = [option.format(top) for option in options]
         made.append(lab.compile("-w", *flags, cwd=top, env={"HIPCACHE_BASEDIR": str(top)}))
     assert made[0].object != made[1].object
+
+
+PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pragma(#text)\n"
+
+
+@pytest.mark.parametrize(
+    ("pragma", "flags"),
+    [
+        ("#pragma pack(NOW)", ()),
+        ("%:pragma pack(NOW)", ()),
+        ("??=pragma pack(NOW)", ("-std=c++14",)),
+        ("# /* */ pra\\\ngma pack \\\n (push, NOW)", ()),
+        ("#if 1\n#pragma pack(NOW)\n#endif", ()),
+        ('_Pragma("pack(NOW)")', ()),
+        ('_Pragma(L"pack(NOW)")', ()),
+        ("DO(pack(NOW))", ()),
+        ('#define MINE _Pragma\nMINE("pack(NOW)")', ()),
+        ('CAT(_Pra, gma)("pack(NOW)")', ()),
+        ("__pragma(pack(NOW))", ("-fms-extensions",)),
+        ('#include "packs.hpp"', ()),
+    ],
+)
+def test_a_macro_that_a_pragma_puts_together_counts(lab: Lab, pragma: str, flags: tuple[str, ...]) -> None:
+    """Nobody but the parser meets it."""
+    lab.write("packs.hpp", "#pragma pack(NOW)\n")
+    lab.write("k.hip", kernel("sizeof(S)", f"{PACKED}{pragma}\nstruct S {{ char a; long b; }};"))
+    for value in ("1", "4", "2"):
+        lab.compile(f"-DVALUE={value}", *flags)
+
+
+@pytest.mark.parametrize("pragma", ['_Pragma("GCC diagnostic push")', "#pragma unroll 4", "#pragma omp for nowait"])
+def test_a_macro_that_nobody_uses_is_none_beside_a_plain_pragma(lab: Lab, pragma: str) -> None:
+    lab.write(
+        "k.hip",
+        kernel("1", PACKED) + f"int loop(int* p) {{\n{pragma}\nfor (int i = 0; i < 9; i++) p[i] = i; return 1; }}\n",
+    )
+    lab.warm("-DV=1")
+    assert lab.compile("-DV=2").outcome == HIT

@@ -38,7 +38,11 @@ from hipcache.inputs.trace import Files, Untraceable
 _MOST_COMPARED = 3
 _WRAPS = pattern(r"-fmessage-length[= ][1-9]")
 #: As `execution.passes.preprocess` of a session.
-Preprocess = Callable[[FrontEnd, Collection[str], Mapping[str, bytes], Collection[str], Collection[str]], bytes | None]
+Preprocess = Callable[
+    [FrontEnd, Collection[str], Mapping[str, bytes], Collection[str], Collection[str], bool], bytes | None
+]
+# They make the parser read more pragmas, or have one in the middle of a line (`__pragma`).
+_OF_PRAGMAS = ("-fopenmp", "-fopenacc", "-fms-", "-fdeclspec", "-fborland", "-fzvector", "-maltivec", "-faltivec")
 # Where a text has no such word, one pass is asked for all: only time is lost if that was wrong.
 _BY_PASS = pattern(rb"__(?:gfx|GFX|amdgcn|AMDGCN|HIP_DEVICE|CUDA_ARCH)")
 
@@ -206,22 +210,30 @@ class Edits:
         """The entry with what the preprocessor tells of lines and macros; None if the edit changes what it makes."""
         assert self.preprocess
         asks_lines = bool(edit.lines) and entry.lines is None
-        if not (asks_lines or edit.marked) and self._is_unused(front, macros):
+        if not (asks_lines or edit.marked) and self._is_unused(front, macros, edit.reads):
             return replace(entry, unused=tuple(sorted(macros.union(entry.unused))))
         replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
-        made = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names, ())
+        made = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced, names, (), True)
         if made is None or preprocessed.is_expanded(made):
             return None
         return replace(entry, lines=tuple(sorted(self._numbered(made, edit)))) if asks_lines else entry
 
-    def _is_unused(self, front: FrontEnd, macros: frozenset[str]) -> bool:
+    def _is_unused(self, front: FrontEnd, macros: frozenset[str], reads: ReadSet) -> bool:
         """Does the preprocessor not meet these macros of options at all? (Options come before what forbids them.)"""
         assert self.preprocess
         others = [value for value in front.macros if preprocessed.name_of(f"-D{value}") not in macros]
         if any(name in value for name in macros for value in others):
             return False
-        made = self.preprocess(front, (), {}, (), macros)
+        made = self.preprocess(front, (), {}, (), macros, self._may_expand_pragmas(front, reads))
         return made is not None and preprocessed.has_none(made, macros)
+
+    def _may_expand_pragmas(self, front: FrontEnd, reads: ReadSet) -> bool:
+        """May a macro stand in a pragma of these files? (The parser expands OpenMP's where it does not ignore them.)"""
+        paths = [self.files.basedir.local(file.path) for file in reads.files]
+        search = front.search
+        scans = (self.files.read(path, own=search.is_own(path, self.files.basedir))[2] for path in paths)
+        options = (option.text[0] for option in front.job.options)
+        return any(option.startswith(_OF_PRAGMAS) for option in options) or any(scan.expands_pragmas for scan in scans)
 
     def _differs_by_pass(self, edit: Edit) -> bool:
         """May another pass see another text of the files that are not the system's?"""

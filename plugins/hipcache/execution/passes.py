@@ -313,10 +313,12 @@ def preprocess(
     replaced: Mapping[str, bytes] | None = None,
     unused: Collection[str] = (),
     left_out: Collection[str] = (),
+    text: bool = True,
 ) -> bytes | None:
     """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
     place of those of some headers; None if a text uses or defines one of the `unused` names, if it cannot be told, or
     there is anything to say about it. The macros of options in `left_out` are not defined, and are such names.
+    Without `text` an empty one is printed, but nobody sees what macros stand in pragmas (`Scan.expands_pragmas`).
     Raises PassThrough if the compiler cannot be started."""
     options = {option.text[0] for option in front.job.options}
     # That a name is one of a macro already is only warned of.
@@ -328,6 +330,9 @@ def preprocess(
     if replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
     poison = preprocessed.poison({*unused, *left_out})
+    if not text:
+        argv[argv.index("-E")] = "-Eonly"
+        poison += preprocessed.NO_PRAGMA
     if poison:
         # A file of -imacros could name these before they are poisoned, or switch the warning off.
         file = session.jobs.scratch(f"poison-{front.key.digest}", poison)
@@ -335,6 +340,8 @@ def preprocess(
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         done = session.jobs.attempt(argv)
+    if preprocessed.shows_pragma(done.stderr):
+        return preprocess(session, front, marked, replaced, unused, left_out)
     if done.status or done.stderr or session.jobs.was_set_back(started, done):
         return None
     made = done.stdout.replace(poison, b"", 1) if poison else done.stdout

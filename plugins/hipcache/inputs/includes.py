@@ -48,6 +48,7 @@ class _Directives:
     embeds: bool
     macros: tuple[bytes, ...]
     unclear: str
+    expands_pragmas: bool
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         ),
         said.unclear or _unclear(found.flags, code, strings),
         _compares_times(found.lines, code, strings),
+        said.expands_pragmas or bool(found.flags & shared.LEXED_AMBIGUOUS),
     )
 
 
@@ -197,7 +199,7 @@ def _directives(lines: bytes) -> _Directives:
     names: list[_Named] = []
     following: list[_Named] = []
     macros: list[bytes] = []
-    includes_computed = asks_computed = embeds = False
+    includes_computed = asks_computed = embeds = expands_pragmas = False
     unclear = ""
     for line in interruptible.lines(lines):
         head = _NAME.match(line)
@@ -215,8 +217,10 @@ def _directives(lines: bytes) -> _Directives:
                 unclear = unclear or _COMPUTED
         elif kind == b"define":
             macros.append(line)
-        elif kind == b"pragma" and (b"dependency" in rest or b"include_alias" in rest):
-            unclear = unclear or "has a pragma that names a file"
+        elif kind == b"pragma":
+            expands_pragmas = expands_pragmas or not preprocessed.is_plain_pragma(rest)
+            if b"dependency" in rest or b"include_alias" in rest:
+                unclear = unclear or "has a pragma that names a file"
         if kind in _NAMING or b"__has_" not in rest:
             continue
         for asked, is_next in _questions(rest, defines=kind == b"define"):
@@ -237,6 +241,7 @@ def _directives(lines: bytes) -> _Directives:
         embeds,
         tuple(macros),
         unclear,
+        expands_pragmas,
     )
 
 

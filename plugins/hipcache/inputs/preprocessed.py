@@ -18,6 +18,9 @@ EVERYWHERE = "*"
 _MARK = b"@hipcache"
 #: The first line of a text in place of a file's: it shows that the preprocessor has read that one.
 WITNESS = b"#pragma hipcache\n"
+_PRAGMA_IS_USED = b"hipcache_pragma"
+#: A text after which it is an error to use a _Pragma.
+NO_PRAGMA = b"#define _Pragma(...) %b ## (\n" % _PRAGMA_IS_USED
 # What gives or may give the number of a line, or the place of a type without a name, without the preprocessor.
 _PLACES = (
     *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
@@ -35,6 +38,7 @@ _PLAIN_PRAGMA = pattern(
     rb"|(?:GCC|clang) diagnostic (?:push|pop|(?:ignored|warning|error|fatal) \"[^\"]*\")"
     rb"|GCC visibility (?:pop|push ?\( ?\w+ ?\))|STDC FP_CONTRACT \w+|clang force_cuda_host_device (?:begin|end)"
     rb"|nounroll|(?:GCC )?unroll(?: ?\(? ?[0-9]+ ?\)?)?"
+    rb"|(?:message|GCC (?:warning|error)) ?\(? ?\"[^\"]*\" ?\)?"
 )
 _ASM = pattern(rb"\b(?:asm|__asm__|__asm)\b")
 _ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s*\")")
@@ -124,8 +128,12 @@ def assembly(text: bytes) -> bytes | None:
 
 def _is_plain(text: bytes) -> bool:
     """Is it certain that no pragma depends on a macro?"""
-    pragmas = {b" ".join(found[1].split()) for found in _PRAGMA.finditer(text)}
-    return all(map(_PLAIN_PRAGMA.fullmatch, pragmas))
+    return all(map(is_plain_pragma, {found[1] for found in _PRAGMA.finditer(text)}))
+
+
+def is_plain_pragma(words: bytes) -> bool:
+    """Does the parser leave all words of the pragma as they are?"""
+    return _PLAIN_PRAGMA.fullmatch(b" ".join(words.split())) is not None
 
 
 def without_witnesses(text: bytes, replaced: Callable[[str], object], files: Collection[object]) -> bytes | None:
@@ -189,6 +197,11 @@ def names_in(option: str) -> frozenset[str] | None:
     if not value.strip() or _OPEN.search(value) or not _SIMPLE_OR_NAMES.fullmatch(value):
         return None
     return frozenset(filter(None, _NAME_OR_OTHER.findall(value)))
+
+
+def shows_pragma(messages: bytes) -> bool:
+    """Is that the error?"""
+    return _PRAGMA_IS_USED in messages
 
 
 def poison(names: Collection[str]) -> bytes:

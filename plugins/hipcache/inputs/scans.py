@@ -21,7 +21,7 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
 
 # To be raised with each change of what a scan looks for.
-_FORMAT = "4"
+_FORMAT = "5"
 _MOST_FILES = 2000
 
 
@@ -34,7 +34,7 @@ class Scan:
     put together to names (`token_pasting`); `places`/`macro_places`: names that stand for the path of a file, all of
     them and those in macros. These three are not looked for in headers that are known (`standard`). `shown`: see there.
     `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two
-    files is newer."""
+    files is newer. `expands_pragmas`: may a macro stand in a pragma of its own? (It is silent about _Pragma.)"""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -51,6 +51,7 @@ class Scan:
     shown: frozenset[str] = frozenset()
     unclear: str = ""
     compares_times: bool = False
+    expands_pragmas: bool = False
 
 
 @dataclass(frozen=True)
