@@ -87,7 +87,7 @@ def test_the_base_directory_in_a_value_counts_where_it_is_used(lab: Lab, options
     assert made[0].object != made[1].object
 
 
-PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pragma(#text)\n"
+PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pragma(#text)\n#define LP (\n"
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,19 @@ PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pr
         ('#define MINE _Pragma\nMINE("pack(NOW)")', ()),
         ('CAT(_Pra, gma)("pack(NOW)")', ()),
         ("__pragma(pack(NOW))", ("-fms-extensions",)),
+        ('_Pragma LP "pack(NOW)" )', ()),
+        ('#define P(x) _Pragma LP x )\nP("pack(NOW)")', ()),
+        ('_Pragma\n#if 1\n("pack(NOW)")\n#endif', ()),
+        ('_Pragma\n#include "text.hpp"', ()),
+        ('#include "word.hpp"\n("pack(NOW)")', ()),
+        ("#define X (1'2/*')\n#pragma pack(NOW)\n#define Y (1'2*/ // ')", ("-std=c++11",)),
         ('#include "packs.hpp"', ()),
     ],
 )
 def test_a_macro_that_a_pragma_puts_together_counts(lab: Lab, pragma: str, flags: tuple[str, ...]) -> None:
     """Nobody but the parser meets it."""
-    lab.write("packs.hpp", "#pragma pack(NOW)\n")
+    for name, text in (("packs", "#pragma pack(NOW)"), ("text", '("pack(NOW)")'), ("word", "_Pragma")):
+        lab.write(f"{name}.hpp", f"{text}\n")
     lab.write("k.hip", kernel("sizeof(S)", f"{PACKED}{pragma}\nstruct S {{ char a; long b; }};"))
     for value in ("1", "4", "2"):
         lab.compile(f"-DVALUE={value}", *flags)

@@ -91,7 +91,10 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         ),
         said.unclear or _unclear(found.flags, code, strings),
         _compares_times(found.lines, code, strings),
-        said.expands_pragmas or bool(found.flags & shared.LEXED_AMBIGUOUS),
+        # (in a comment, too: clang's lexer may see no comment there)
+        said.expands_pragmas
+        or bool(found.flags & shared.LEXED_AMBIGUOUS)
+        or not (own or preprocessed.is_plain(content)),
     )
 
 

@@ -19,8 +19,8 @@ _MARK = b"@hipcache"
 #: The first line of a text in place of a file's: it shows that the preprocessor has read that one.
 WITNESS = b"#pragma hipcache\n"
 _PRAGMA_IS_USED = b"hipcache_pragma"
-#: A text after which it is an error to use a _Pragma.
-NO_PRAGMA = b"#define _Pragma(...) %b ## (\n" % _PRAGMA_IS_USED
+#: A text after which it is an error to use a _Pragma. (Its parenthesis may come by a macro, or from another file.)
+NO_PRAGMA = b"#define _Pragma %b ## (\n" % _PRAGMA_IS_USED
 # What gives or may give the number of a line, or the place of a type without a name, without the preprocessor.
 _PLACES = (
     *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
@@ -80,19 +80,19 @@ def is_of_compiler(name: str) -> bool:
 def has_none(text: bytes, names: Collection[str]) -> bool:
     """Does what the compiler makes of the text depend on none of these names?"""
     words = [name.encode() for name in names]
-    return _is_plain(text) and not any(word in text and re.search(rb"\b%b\b" % word, text) for word in words)
+    return is_plain(text) and not any(word in text and re.search(rb"\b%b\b" % word, text) for word in words)
 
 
 def is_expanded(text: bytes) -> bool:
     """May what the compiler makes of the text depend on the value of a macro that has a mark, but for `__LINE__`?"""
-    return not _is_plain(text) or text.count(_MARK) > text.count(mark(LINE).encode())
+    return not is_plain(text) or text.count(_MARK) > text.count(mark(LINE).encode())
 
 
 def numbered(text: bytes) -> frozenset[str]:
     """The files, by the names in the text, whose numbers of lines may get into what the compiler makes of it, or only
     EVERYWHERE."""
     everywhere = frozenset([EVERYWHERE])
-    if not _is_plain(text):
+    if not is_plain(text):
         return everywhere
     marks = _positions(text, mark(LINE).encode())
     endings = native.search_in(text, [name[-_ENDING:] for name in _PLACES])
@@ -126,7 +126,7 @@ def assembly(text: bytes) -> bytes | None:
     return b"\n".join(found)
 
 
-def _is_plain(text: bytes) -> bool:
+def is_plain(text: bytes) -> bool:
     """Is it certain that no pragma depends on a macro?"""
     return all(map(is_plain_pragma, {found[1] for found in _PRAGMA.finditer(text)}))
 
