@@ -260,7 +260,7 @@ class DeviceCode:
         )
         work = Step(lambda inputs: _code_with_cuid(inputs, made, self._mark, link.id))
         inputs = (*whole.inputs, (made, ActionOutput(link.id, CODE)))
-        return [link, replace(whole, work=work, inputs=inputs, passing=(CODE,), policy=Policy())]
+        return [link, replace(whole, work=work, inputs=inputs, policy=Policy())]
 
     @property
     def _neutral(self) -> ActionOutput:
