@@ -32,7 +32,7 @@ SMOKE := $(addprefix tests/integration/, \
     test_ways.py::test_make_with_its_own_rules_and_hipcc_builds_cold_and_warm \
     test_recipes.py::test_a_debian_rules_file_that_includes_the_switch)
 
-.PHONY: help setup demo test test-integration test-full test-rooms test-sanitizers fuzz-native check bench clean
+.PHONY: help setup demo test test-integration test-full test-rooms test-sanitizers golden fuzz-native check bench clean
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
@@ -66,6 +66,12 @@ check: setup
 # so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
 test: check
 	$(PYTEST) tests/unit tests/compile $(SMOKE) $(PYTEST_ARGS)
+
+# Digests of what plain clang makes in these tests, so that `make test` need not compile it (tests/golden_of_all.py).
+golden: setup
+	rm -f build/golden && mkdir -p build && touch build/golden
+	TEST_GOLDEN=$(CURDIR)/build/golden $(PYTEST) tests/compile $(PYTEST_ARGS)
+	sort -u build/golden >tests/golden_digests.txt
 
 test-integration test-full: SETUP_ARGS := --builders --iree --remote
 test-integration: setup

@@ -16,7 +16,7 @@ from typing import TypeVar
 import launchers
 from ended import Counted, Ended
 from golden import Golden
-from golden_of_all import GoldenOfAll
+from golden_of_all import NOT_INHERITED, GoldenOfAll
 from kernels import ARCHS, BARE, CUID, HIP_IN_SHORT, KERNEL
 from launchers import LAUNCHER, launcher_of_comparisons
 from rewriting import settle
@@ -53,11 +53,7 @@ class BareLab:
         version = version.removesuffix(BY_NEW_DRIVER)
         for name in ("work", "home", "run"):
             (root / name).mkdir()
-        environ = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("HIPCACHE_", "XDG_", "MAKEFLAGS", "MFLAGS", "COLUMNS", "PYTEST_", "TEST_"))
-        }
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
         environ |= {
             "HOME": str(root / "home"),
             "HIPCACHE_DIR": str(root / "store"),

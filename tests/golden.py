@@ -95,15 +95,17 @@ class Golden:
         environ: Mapping[str, str],
         tree: Tree,
         look: Callable[[], Tree] | None = None,
+        guess: Callable[[], Result] | None = None,
     ) -> Result:
-        """What `run` gives, or gave for the same. `look`: gives the tree anew, where another test's result will do."""
+        """What `run` gives, or gave for the same. `look`: gives the tree anew, where another test's result will do;
+        `guess`: what is to be the same (see `golden_of_all`)."""
         words = os.fsencode("\0".join([*command, *environ, *environ.values()]))
         if tree.asks_for_time or len(tree.entries) > _MOST or any(word in words for word in _CLOCK):
             return run()
         key = (tuple(command), cwd, tuple(sorted(environ.items())), tree.entries)
         if key not in self.results:
             asked = Question(command, cwd, environ, look) if look else None
-            self.results[key] = self.of_all.get(run, asked) if self.of_all and asked else run()
+            self.results[key] = self.of_all.get(run, asked, guess) if self.of_all and asked else run()
         else:
             self.reused += 1
             if zlib.crc32(repr((key[:2], self.reused)).encode()) % self.audited_one_in == 0:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bound import bounded
 from golden import Golden, Tree
-from golden_of_all import GoldenOfAll
+from golden_of_all import GoldenOfAll, Question, digest_of
 from hip import HIT, LAUNCHER, Lab, only_19, replace, rewrite
 
 
@@ -135,6 +135,23 @@ def test_an_audit_finds_a_shared_result_that_is_another_one_by_now(tmp_path: Pat
     assert get() == b"0 "
     with pytest.raises(AssertionError, match="the shared key"):
         get()
+
+
+@pytest.mark.parametrize(
+    ("guessed", "audited_one_in", "made"),
+    [(b"same", 1 << 30, b"same"), (b"another", 1 << 30, b"clang's"), (b"same", 1, b"clang's")],
+    ids=["it has the digest", "it has another", "an audit"],
+)
+def test_clang_makes_what_has_not_the_digest_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guessed: bytes, audited_one_in: int, made: bytes
+) -> None:
+    top = tmp_path / "one"
+    top.mkdir()
+    asked = Question(["clang"], top, {}, lambda: Tree.of(top, []))
+    known = {asked.key(top, tmp_path)[:12]: digest_of(b"same")}
+    monkeypatch.setattr("golden_of_all.known_digests", lambda: known)
+    of_all = GoldenOfAll(tmp_path, top, audited_one_in=audited_one_in)
+    assert of_all.get(lambda: b"clang's", asked, lambda: guessed) == made
 
 
 @only_19
