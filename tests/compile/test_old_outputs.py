@@ -46,6 +46,7 @@ def check(lab: Lab, *flags: str, links: bool) -> None:
     assert made[1:] == [made[0]] * 3
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.every_compiler
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize(
