@@ -26,7 +26,7 @@ from hipcache.inputs import elf
 _SHARED = 3  # ET_DYN
 # SHT_*
 _STRINGS, _RELA, _HASH, _NOTE, _NOBITS, _REL, _DYNAMIC_SYMBOLS, _GNU_HASH = 3, 4, 5, 7, 8, 9, 11, 0x6FFFFFF6
-_VERSIONS = range(0x6FFFFFFD, 0x70000000)  # SHT_GNU_verdef, verneed, versym: of each symbol by its number
+_VERSIONS = frozenset(range(0x6FFFFFFD, 0x70000000))  # SHT_GNU_verdef, verneed, versym: of each symbol by its number
 _RELOCATIONS = {_RELA: 24, _REL: 16}  # bytes of each
 _WORD = 0xFFFFFFFF
 
@@ -47,9 +47,7 @@ def _laid_out(content: bytes) -> bytes:
     IndexError."""
     sections = list(_sections(content))
     kinds = [fields[1] for fields in sections]
-    if any(kind in _VERSIONS for kind in kinds) or any(
-        kinds.count(kind) != 1 for kind in (_DYNAMIC_SYMBOLS, _GNU_HASH)
-    ):
+    if not _VERSIONS.isdisjoint(kinds) or kinds.count(_DYNAMIC_SYMBOLS) != 1 or kinds.count(_GNU_HASH) != 1:
         raise ValueError("other tables of symbols than lld makes for a GPU")
     number = kinds.index(_DYNAMIC_SYMBOLS)
     _, _, _, _, start, size, text, *_ = sections[number]
@@ -98,7 +96,7 @@ def _names(content: bytes, text: bytes) -> bool:
     """Does it stand in tables of strings alone, and is no note the linker's own?"""
     sections = list(_sections(content))
     tables = [content[start : start + size] for _, kind, _, _, start, size, *_ in sections if kind == _STRINGS]
-    notes = [content[start + 12 :][:7] for _, kind, _, _, start, *_ in sections if kind == _NOTE]
+    notes = [content[start + 12 : start + 19] for _, kind, _, _, start, *_ in sections if kind == _NOTE]
     return content.count(text) == sum(table.count(text) for table in tables) and set(notes) <= {b"AMDGPU\0"}
 
 
