@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hip import BARE, FULL, HIT, LLVM, Lab, only_19, since_18
+from hip import BARE, FULL, HIT, LLVM, Lab, only_19, script, since_18
 from hipcache.clang import bitcode
+from hipcache.clang.cuid import clangs_hash
 from hipcache.inputs.keys import digest_bytes
 
 CUID = "5eed"
@@ -176,3 +177,36 @@ def test_an_object_that_the_store_has_lost_is_compiled_again(lab: Lab, damage: b
     for blob in [path for path in (lab.store / "v2" / "blobs").rglob("*") if path.is_file()]:
         blob.write_bytes(damage) if damage else blob.unlink()
     assert lab.compile("-cuid=second").counted.back_ends == 2
+
+
+@since_18
+@pytest.mark.parametrize("name", ["f", "1", "{hash}_x", "__hip_cuid_{hash}_x", '"__hip_cuid_{hash}"'])
+def test_what_is_named_like_a_part_of_the_cuid_keeps_its_name(lab: Lab, name: str) -> None:
+    """Of an object LLVM keeps a name that ends another one within that one."""
+    cuid = next(
+        f"cuid{number}" for number in range(1000) if clangs_hash(f"cuid{number}").endswith(name[:1]) or name[1:]
+    )
+    named = name.format(hash=clangs_hash(cuid))
+    is_text = named.startswith('"')
+    form = "__device__ char text[] = {};\n" if is_text else '__device__ int number asm("{}");\n'
+    lab.write("k.hip", SOURCE + form.format(named))
+    for other in (cuid, "other", "third"):
+        lab.compile(f"-cuid={other}")
+
+
+@since_18
+def test_a_devices_code_alone_is_there_with_every_cuid(lab: Lab) -> None:
+    alone = ("--cuda-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx906")
+    for cuid in ("first", "second", "second"):
+        lab.compile(f"-cuid={cuid}")
+        lab.compile(f"-cuid={cuid}", *alone)
+
+
+@since_18
+def test_a_script_in_the_place_of_the_linker_runs_for_every_cuid(lab: Lab) -> None:
+    """It says what it has linked, behind it."""
+    linked = '"$@" || exit 1\nwhile [ "$1" != -o ]; do shift; done\nsha256sum <"$2" >>"$2"\n'
+    (lab.root.parent / "bin").mkdir()
+    script(lab.root.parent / "bin" / "lld", f"{LLVM[lab.version]}/bin/lld {linked}")
+    for cuid in ("first", "second", "third"):
+        lab.compile(f"-cuid={cuid}", "-B", lab.root.parent / "bin")

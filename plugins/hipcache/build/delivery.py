@@ -75,7 +75,7 @@ def written(graph: Graph, ends: Mapping[str, End]) -> list[Delivery]:
 
 
 def _is_there(output: ActionOutput, end: End) -> bool:
-    return output.name in end.held or output.name in end.result.outputs
+    return any(output.name in made for made in (end.held, end.result.outputs, end.result.passing))
 
 
 def _make_executable(path: Path) -> None:

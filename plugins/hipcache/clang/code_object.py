@@ -83,8 +83,8 @@ def _laid_out(content: bytes) -> bytes:
 def _sections(content: bytes) -> Iterator[tuple[int, ...]]:
     header = elf.HEADER.unpack_from(content)
     ident, kind, start, size, count = header[0], header[1], header[6], header[11], header[12]
-    if ident[:6] != elf.IDENT or kind != _SHARED or size != elf.SECTION.size:
-        raise ValueError("not a shared ELF-64 object")
+    if ident[:6] != elf.IDENT or kind != _SHARED or size != elf.SECTION.size or start + count * size != len(content):
+        raise ValueError("not a shared ELF-64 object, or one with something behind it")
     for number in range(count):
         fields = elf.SECTION.unpack_from(content, start + number * size)
         if fields[1] != _NOBITS and fields[4] + fields[5] > len(content):
@@ -93,11 +93,12 @@ def _sections(content: bytes) -> Iterator[tuple[int, ...]]:
 
 
 def _names(content: bytes, text: bytes) -> bool:
-    """Does it stand in tables of strings alone, and is no note the linker's own?"""
+    """Does it stand in the name of clang's variable alone, and is no note the linker's own?"""
     sections = list(_sections(content))
     tables = [content[start : start + size] for _, kind, _, _, start, size, *_ in sections if kind == _STRINGS]
+    variable = b"\0__hip_cuid_%b\0" % text
     notes = [content[start + 12 : start + 19] for _, kind, _, _, start, *_ in sections if kind == _NOTE]
-    return content.count(text) == sum(table.count(text) for table in tables) and set(notes) <= {b"AMDGPU\0"}
+    return content.count(text) == sum(table.count(variable) for table in tables) and set(notes) <= {b"AMDGPU\0"}
 
 
 def _numbers(content: bytes, sections: list[tuple[int, ...]], symbols: int) -> Iterator[int]:

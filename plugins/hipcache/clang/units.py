@@ -30,7 +30,7 @@ from hipcache.clang.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.clang.jobs import Cc1Job, ToolJob
 from hipcache.clang.plan import DevicePass, Plan
 from hipcache.clang.tools import which
-from hipcache.inputs.identity import Identities
+from hipcache.inputs.identity import Identities, is_script
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
 
@@ -276,7 +276,8 @@ _USUAL = ("-fcuda-include-gpubinary", "-foffload-include-binary")
 _OBJCOPY = "llvm-objcopy"
 # What the driver gives lld for an object: no such option goes by the names of symbols.
 _OF_NO_NAME = pattern(
-    r"-flavor|gnu|-m|elf64_amdgpu|--no-undefined|-shared|-plugin-opt=.*|--lto-CGO[0-3]|--(?:no-)?whole-archive|-o"
+    r"-flavor|gnu|-m|elf64_amdgpu|--no-undefined|-shared|-plugin-opt=.*|--(?:no-)?whole-archive|-o"
+    r"|--lto-(?:CGO[0-3]|partitions=[0-9]+)"
 )
 
 
@@ -313,10 +314,11 @@ class DeviceUnit:
 
     @property
     def links_any_cuid(self) -> bool:
-        """May the code object of another CUID be taken, if the name is changed in it (`code_object`)?"""
-        named = (self.obj, self.code)
-        words = self.link.arguments if self.link else ()
-        return not self.by_lto and all(word in named or _OF_NO_NAME.fullmatch(word) for word in words)
+        """May the code object of another CUID be taken, if the name is changed in it (`code_object`)? Not of a script
+        in the place of lld."""
+        if not self.link or self.by_lto or is_script(self.link.program):
+            return False
+        return all(word in (self.obj, self.code) or _OF_NO_NAME.fullmatch(word) for word in self.link.arguments)
 
     def link_argv(self, obj: Path, code: Path) -> list[str]:
         assert self.link

@@ -40,6 +40,13 @@ _PLAIN_PRAGMA = pattern(
     rb"|nounroll|(?:GCC )?unroll(?: ?\(? ?[0-9]+ ?\)?)?"
     rb"|(?:message|GCC (?:warning|error)) ?\(? ?\"[^\"]*\" ?\)?"
 )
+# Blanks of Unicode, which are tokens to the preprocessor where it prints, and blanks otherwise: a directive may stand
+# behind one (clang/lib/Lex/Lexer.cpp, `CheckUnicodeWhitespace`; UnicodeCharSets.h).
+_BLANKS = pattern(
+    rb"\xc2[\x85\xa0]|\xe1(?:\x9a\x80|\xa0\x8e)|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80"
+    rb"|\\[uU]\{?0*(?:85|[aA]0|1680|180[eE]|200[0-9aA]|202[89fF]|205[fF]|3000)|\\N\{"
+)
+_ESCAPES = (b"\\u", b"\\U", b"\\N{")
 _ASM = pattern(rb"\b(?:asm|__asm__|__asm)\b")
 _ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s*\")")
 _ASM_PART = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[()]|[^\"'()]+|.")
@@ -127,7 +134,9 @@ def assembly(text: bytes) -> bytes | None:
 
 
 def is_plain(text: bytes) -> bool:
-    """Is it certain that no pragma depends on a macro?"""
+    """Is it certain that no pragma depends on a macro, and that no directive is seen by a compile alone?"""
+    if (not text.isascii() or any(escape in text for escape in _ESCAPES)) and _BLANKS.search(text):
+        return False
     return all(map(is_plain_pragma, {found[1] for found in _PRAGMA.finditer(text)}))
 
 

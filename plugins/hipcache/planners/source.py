@@ -10,7 +10,7 @@ own output, these are delivered unchanged.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
@@ -274,31 +274,33 @@ class DeviceCode:
 
 
 def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
-    """The object of a back end with another CUID, with this CUID patched in."""
-    from hipcache.clang import bitcode
+    """The object of a back end with another CUID, with this one in its place."""
+    from hipcache.clang import host_object
 
-    held = inputs.of(name)
-    made = held.read()
-    if held.path is None:  # not of this build
-        other = bitcode.names_in_object(made)
-        if not other or (other != mark and mark in made):
-            raise Lost({maker})
-        made = made.replace(other, mark)
+    made = _renamed(inputs.of(name), mark, maker, host_object.renamed)
     return Ran({OBJECT: Held(content=made)}, inputs.said(name), inputs.seconds(name))
 
 
 def _code_with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
-    """The code object that was linked with another CUID, with this one."""
-    from hipcache.clang import bitcode, code_object
+    """The code object that was linked with another CUID, with this one in its place."""
+    from hipcache.clang import code_object
 
-    held = inputs.of(name)
-    made: bytes | None = held.read()
-    if held.path is None and made is not None:
-        other = bitcode.names_in_object(made)
-        made = made if other == mark else code_object.renamed(made, other, mark)
-    if made is None:
-        raise Lost({maker})
+    made = _renamed(inputs.of(name), mark, maker, code_object.renamed)
     return Ran({CODE: Held(content=made)}, "", inputs.seconds(name))
+
+
+def _renamed(held: Held, mark: bytes, maker: str, rename: Callable[[bytes, bytes, bytes], bytes | None]) -> bytes:
+    """Raises Lost if `maker` has to make it for this CUID."""
+    from hipcache.clang import bitcode
+
+    made = held.read()
+    other = bitcode.names_in_object(made)
+    if held.path or other == mark:  # of this build, or of the same CUID
+        return made
+    renamed = rename(made, other, mark)
+    if renamed is None:
+        raise Lost({maker})
+    return renamed
 
 
 def marked(name: str) -> str:
