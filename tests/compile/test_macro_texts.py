@@ -94,6 +94,7 @@ PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pr
     ("pragma", "flags"),
     [
         ("#pragma pack(NOW)", ()),
+        ("#pragma pack(NOW)\n#warning hipcache_pragma", ()),
         ("%:pragma pack(NOW)", ()),
         ("??=pragma pack(NOW)", ("-std=c++14",)),
         ("# /* */ pra\\\ngma pack \\\n (push, NOW)", ()),

@@ -340,7 +340,7 @@ def preprocess(
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         done = session.jobs.attempt(argv)
-    if preprocessed.shows_pragma(done.stderr):
+    if not text and preprocessed.shows_pragma(done.stderr):
         return preprocess(session, front, marked, replaced, unused, left_out)
     if done.status or done.stderr or session.jobs.was_set_back(started, done):
         return None

@@ -209,7 +209,7 @@ def names_in(option: str) -> frozenset[str] | None:
 
 
 def shows_pragma(messages: bytes) -> bool:
-    """Is that the error?"""
+    """Does the preprocessor say that a text uses a _Pragma (NO_PRAGMA)?"""
     return _PRAGMA_IS_USED in messages
 
 
