@@ -231,11 +231,10 @@ class Edits:
         """May a macro stand in a pragma of these files? (The parser expands OpenMP's where it does not ignore them.)"""
         if not front.separates_digits or any(option.text[0].startswith(_OF_PRAGMAS) for option in front.job.options):
             return True
-        paths = [self.files.basedir.local(file.path) for file in reads.files]
-        own = (front.search.is_own(path, self.files.basedir) for path in paths)
-        return any(
-            self.files.read(path, own=is_own)[2].expands_pragmas for path, is_own in zip(paths, own, strict=True)
-        )
+        basedir = self.files.basedir
+        paths = (basedir.local(file.path) for file in reads.files)
+        scans = (self.files.read(path, own=front.search.is_own(path, basedir))[2] for path in paths)
+        return any(scan.expands_pragmas for scan in scans)
 
     def _differs_by_pass(self, edit: Edit) -> bool:
         """May another pass see another text of the files that are not the system's?"""

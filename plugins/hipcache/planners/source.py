@@ -10,7 +10,7 @@ own output, these are delivered unchanged.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
@@ -191,7 +191,7 @@ class DeviceCode:
             id=f"object of {self.name}",
             kind=_WITH_CUID,
             label=f"CUID of {self.name}",
-            work=Step(lambda inputs: _with_cuid(inputs, made, self._mark, back)),
+            work=Step(lambda inputs: _with_cuid(inputs, made, OBJECT, self._mark, back)),
             parts=(*self.unit.back, ("bitcode", (Ref(read),))),
             inputs=(source, (made, ActionOutput(back, OBJECT))),
             outputs=(OBJECT,),
@@ -258,7 +258,7 @@ class DeviceCode:
             inputs=(*whole.inputs, (same, neutral)),
             on_demand=True,
         )
-        work = Step(lambda inputs: _code_with_cuid(inputs, made, self._mark, link.id))
+        work = Step(lambda inputs: _with_cuid(inputs, made, CODE, self._mark, link.id))
         inputs = (*whole.inputs, (made, ActionOutput(link.id, CODE)))
         return [link, replace(whole, work=work, inputs=inputs, policy=Policy())]
 
@@ -273,34 +273,21 @@ class DeviceCode:
         return clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
 
 
-def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
-    """The object of a back end with another CUID, with this one in its place."""
-    from hipcache.clang import host_object
+def _with_cuid(inputs: Inputs, name: str, output: str, mark: bytes, maker: str) -> Ran:
+    """An object or code object that was made with another CUID, with this one in its place. Raises Lost if `maker` has
+    to make it for this one."""
+    held = inputs.of(name)
+    made: bytes | None = held.read()
+    if held.path is None and made is not None:  # not of this build
+        from hipcache.clang import bitcode, code_object, host_object
 
-    made = _renamed(inputs.of(name), mark, maker, host_object.renamed)
-    return Ran({OBJECT: Held(content=made)}, inputs.said(name), inputs.seconds(name))
-
-
-def _code_with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
-    """The code object that was linked with another CUID, with this one in its place."""
-    from hipcache.clang import code_object
-
-    made = _renamed(inputs.of(name), mark, maker, code_object.renamed)
-    return Ran({CODE: Held(content=made)}, "", inputs.seconds(name))
-
-
-def _renamed(held: Held, mark: bytes, maker: str, rename: Callable[[bytes, bytes, bytes], bytes | None]) -> bytes:
-    """Raises Lost if `maker` has to make it for this CUID."""
-    from hipcache.clang import bitcode
-
-    made = held.read()
-    other = bitcode.names_in_object(made)
-    if held.path or other == mark:  # of this build, or of the same CUID
-        return made
-    renamed = rename(made, other, mark)
-    if renamed is None:
+        other = bitcode.names_in_object(made)
+        if other != mark:
+            rename = host_object.renamed if output == OBJECT else code_object.renamed
+            made = rename(made, other, mark)
+    if made is None:
         raise Lost({maker})
-    return renamed
+    return Ran({output: Held(content=made)}, inputs.said(name), inputs.seconds(name))
 
 
 def marked(name: str) -> str:
