@@ -16,6 +16,7 @@ from pathlib import Path
 import recordings
 from hip_toolchain import hips_own
 from hipcache.clang.host_object import PLACEHOLDER
+from hipcache.processes.fork_servers import ForkServers
 from hipcache.processes.runner import NO_STDIN, PIPE, Completed, Killed, Traced
 from store_clock import HandClock
 
@@ -61,7 +62,7 @@ class Compiler:
             (self.tools / name).write_text(f"the {name}")
             (self.tools / name).chmod(0o755)
 
-    def group(self) -> Group:
+    def group(self, servers: ForkServers | None = None) -> Group:
         return Group(self)
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
@@ -127,7 +128,7 @@ class Group:
         self._compiler = compiler
         self._killed = False
 
-    def group(self) -> Group:
+    def group(self, servers: ForkServers | None = None) -> Group:
         return Group(self._compiler)
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:

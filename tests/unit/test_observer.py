@@ -17,18 +17,21 @@ import pytest
 from hipcache import native
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
+from hipcache.processes.fork_servers import ForkServers
 from hipcache.processes.runner import Killed, SubprocessRunner, Traced
 
 SOURCE = Path(__file__).parents[1] / "observed_program.c"
 # A program with many words (native/missed.c).
 LISTS_ITSELF = "program-with-many-words"
+# One that is loaded once (native/fork_server.c).
+FORKED = "program-of-a-fork-server"
 
 
-@pytest.fixture(scope="module", params=["static", "dynamic", "lists itself"])
+@pytest.fixture(scope="module", params=["static", "dynamic", "lists itself", "forked"])
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     place = tmp_path_factory.mktemp("program")
     kind = ["-static"] if request.param == "static" else []
-    path = place / (LISTS_ITSELF if request.param == "lists itself" else "program")
+    path = place / {"lists itself": LISTS_ITSELF, "forked": FORKED}.get(request.param, "program")
     subprocess.run(["cc", *kind, "-pthread", "-o", path, SOURCE], check=True)
     return str(path)
 
@@ -42,9 +45,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def runner_of(program: str) -> SubprocessRunner:
+    return SubprocessRunner(ForkServers(lambda _: True) if program.endswith(FORKED) else None)
+
+
 def trace(program: str, what: str, place: Path) -> Traced:
     words = [program, what, *["word"] * 300 * program.endswith(LISTS_ITSELF)]
-    return SubprocessRunner().trace(words, cwd=place, env={"PATH": "/usr/bin:/bin"})
+    return runner_of(program).trace(words, cwd=place, env={"PATH": "/usr/bin:/bin"})
 
 
 def seen(traced: Traced) -> Observed:
@@ -126,6 +133,8 @@ def test_where_a_kernel_cannot_let_a_call_go_on_it_runs_without(
         _name=str(native.PATH),
         hipcache_observing=lambda: 1,
         hipcache_observing_free=lambda _: None,
+        hipcache_fork_server=lambda *_: 1,
+        hipcache_fork_server_free=lambda _: None,
         hipcache_observe=lambda *_: -errno.ENOSYS,
         hipcache_free=lambda _: None,
     )
@@ -168,7 +177,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def test_kill_ends_it_from_another_thread(program: str, place: Path) -> None:
-    runner, ended = SubprocessRunner(), []
+    runner, ended = runner_of(program), []
 
     def run() -> None:
         try:
@@ -196,7 +205,7 @@ def test_a_handler_that_raises_is_heard_while_it_runs(program: str, place: Path)
         started.append(_wait(place))
         os.kill(os.getpid(), signal.SIGALRM)
 
-    runner, started = SubprocessRunner(), list[int]()
+    runner, started = runner_of(program), list[int]()
     before, thread = signal.signal(signal.SIGALRM, hear), threading.Thread(target=send)
     try:
         thread.start()
@@ -215,8 +224,8 @@ def test_it_ends_with_its_observer(program: str, place: Path, number: int) -> No
 import sys
 from pathlib import Path
 sys.path[:0] = {[path for path in sys.path if path]!r}
-from hipcache.processes.runner import SubprocessRunner
-SubprocessRunner().trace([{program!r}, "sleep"], cwd=Path({str(place)!r}), env={{}})
+{_runner(program)}
+runner.trace([{program!r}, "sleep"], cwd=Path({str(place)!r}), env={{}})
 """
     observer = subprocess.Popen([sys.executable, "-c", code])
     pid = _wait(place)
@@ -241,13 +250,22 @@ def test_under_another_observer_it_runs_without(program: str, place: Path) -> No
     assert f"{place}/asked" in seen(traced).absent
 
 
+def _runner(program: str) -> str:
+    servers = "ForkServers(lambda _: True)" if program.endswith(FORKED) else ""
+    return f"""
+from hipcache.processes.fork_servers import ForkServers
+from hipcache.processes.runner import SubprocessRunner
+runner = SubprocessRunner({servers})
+"""
+
+
 def _code(program: str, place: Path) -> str:
     return f"""
 import sys
 from pathlib import Path
 sys.path[:0] = {[path for path in sys.path if path]!r}
-from hipcache.processes.runner import SubprocessRunner
-traced = SubprocessRunner().trace([{program!r}, "all"], cwd=Path({str(place)!r}), env={{}})
+{_runner(program)}
+traced = runner.trace([{program!r}, "all"], cwd=Path({str(place)!r}), env={{}})
 assert (traced.ended.status, traced.ended.stdout) == (7, b"out\\n"), traced
 print(traced.observed is not None and b"asked" in traced.observed, traced.why)
 """

@@ -17,6 +17,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
+from hipcache.processes.fork_servers import ForkServers
 from hipcache.processes.runner import NO_STDIN, Completed, Runner, Traced
 from hipcache.store import faults
 
@@ -100,7 +101,9 @@ class Jobs:
     _of_thread: threading.local = field(default_factory=threading.local)
 
     def __post_init__(self) -> None:
-        self._runner = self.engine.runner.group()
+        servers = ForkServers(lambda argv: argv[1:2] == ["-cc1"])
+        self._resources.callback(servers.close)
+        self._runner = self.engine.runner.group(servers)
         self._environ = {_TUNABLES: _HUGE_PAGES, **self.engine.environ}
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 12
+_INTERFACE = 13
 _NO_MEMORY = 8
 # A command with more words than this searches many directories (missed.c).
 _MANY_WORDS = 300
@@ -273,6 +273,37 @@ def _interpreter(program: str) -> bytes:
     return b""
 
 
+def _preloaded(environ: Mapping[str, str], library: str) -> dict[str, str]:
+    """The environment in which a program loads the library before all others but the user's."""
+    return {**environ, "LD_PRELOAD": " ".join(filter(None, (environ.get("LD_PRELOAD"), library)))}
+
+
+class ForkServer:
+    """A loaded program, which begins anew for each command (`fork_server.c`)."""
+
+    def __init__(self, program: str, environ: Mapping[str, str]) -> None:
+        """Raises OSError if the program cannot be served so, LibraryError."""
+        self._library, self.handle = load(), ctypes.c_void_p()
+        library, null = self._library._name, os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if _loads(program, library):
+                self._library.hipcache_fork_server.restype = ctypes.c_void_p
+                variables = texts(f"{name}={value}" for name, value in _preloaded(environ, library).items())
+                self.handle.value = self._library.hipcache_fork_server(os.fsencode(program), variables, null)
+        finally:
+            os.close(null)
+        if not self.handle:
+            raise OSError(errno.ENOEXEC, "it cannot be loaded once for several processes", program)
+
+    def close(self) -> None:
+        """It ends, and with it what it has begun."""
+        if self.handle:
+            self._library.hipcache_fork_server_free(self.handle)
+            self.handle.value = None
+
+    __del__ = close
+
+
 class Observing:
     """A pass under the observer (`observe.c`), which lists each path that it handed to the kernel. `kill` may be called
     from any thread, and at any time."""
@@ -300,29 +331,34 @@ class Observing:
         directory: str,
         environ: Mapping[str, str],
         streams: tuple[int, int, int],
+        *,
+        server: ForkServer | None = None,
+        observed: bool = True,
     ) -> tuple[int, float, bytes, str]:
         """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
-        a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
-        threads run meanwhile. Raises OSError if it did not run."""
+        a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go.
+        `server`: has loaded the program. Other threads run meanwhile. Raises OSError if it did not run."""
         library = self._library._name if len(argv) > _MANY_WORDS else ""
-        lists = bool(library) and _loads(program, library)
-        if lists:
-            environ = {**environ, "LD_PRELOAD": " ".join(filter(None, (environ.get("LD_PRELOAD"), library)))}
+        preloads = bool(library) and not server and _loads(program, library)
+        lists = bool(server) or preloads
+        if preloads:
+            environ = _preloaded(environ, library)
         seen, status, used = Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
+            server.handle if server else None,
             os.fsencode(program),
             texts(argv),
             texts(f"{name}={value}" for name, value in environ.items()),
             os.fsencode(directory),
             (ctypes.c_int * 3)(*streams),
             int(lists),
-            ctypes.byref(seen),
+            ctypes.byref(seen) if observed else None,
             ctypes.byref(status),
             ctypes.byref(used),
         )
         looked = seen.take(self._library)
-        if lists:
+        if preloads:
             looked = looked.replace(b"rf" + os.fsencode(library) + b"\0", b"")
         if ended < 0 or ended == _NOT_RUN:
             raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])

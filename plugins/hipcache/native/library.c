@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* The version of these functions: __init__.py takes no others. */
-int hipcache_interface(void) { return 12; }
+int hipcache_interface(void) { return 13; }
 
 /* Has the launcher beside it zstd, and so reads packs? */
 int hipcache_reads_packs(void) { return READS_PACKS; }

@@ -22,12 +22,16 @@
 
 static missed_list *list;
 
-__attribute__((constructor)) static void begin(void) {
+__attribute__((constructor)) static void find_list(void) {
     missed_list head;
-    if (pread(MISSED_FD, &head, sizeof head, 0) != sizeof head || memcmp(head.magic, MISSED_MAGIC, sizeof head.magic) != 0)
+    if (pread(KEPT_FD, &head, sizeof head, 0) != sizeof head || memcmp(head.magic, MISSED_MAGIC, sizeof head.magic) != 0)
         return;
-    missed_list *const found = mmap(NULL, MISSED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, MISSED_FD, 0);
-    list = found == MAP_FAILED ? NULL : found;
+    missed_use(KEPT_FD);
+}
+
+missed_list *missed_use(int memory) {
+    missed_list *const found = mmap(NULL, MISSED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    return list = found == MAP_FAILED ? NULL : found;
 }
 
 /* Is it not there? Then it is in the list, and errno says how. */

@@ -42,78 +42,48 @@
 
 #include "observe.h"
 
-/* Ends a pass from any thread. */
-typedef struct {
-    pthread_mutex_t lock;
-    pid_t pid;
-    bool killed;
-} observing;
-
-typedef struct {
-    const char *program, *directory;
-    char *const *argv, *const *environ;
-    const int *streams;
-    int socket;
-    pid_t parent;
-    const sigset_t *mask;
-    volatile int failed, filtered; /* errno of the start; was the filter set? */
-    int missed;                    /* the file in memory, or -1 */
-    const missed_list *list;
-} start;
-
-/* One message: a byte, and with it a descriptor if there is one. */
-static bool send_descriptor(int socket, int fd) {
-    char byte = 0, room[CMSG_SPACE(sizeof fd)] = {0};
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = room;
-        message.msg_controllen = sizeof room;
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+bool send_with(int socket, const void *message, size_t size, const int *descriptors, size_t count) {
+    char room[CMSG_SPACE(MOST_DESCRIPTORS * sizeof *descriptors)] = {0};
+    struct iovec part = {(void *)message, size};
+    struct msghdr sent = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        sent.msg_control = room;
+        sent.msg_controllen = CMSG_SPACE(count * sizeof *descriptors);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&sent);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(head), &fd, sizeof fd);
+        head->cmsg_len = CMSG_LEN(count * sizeof *descriptors);
+        memcpy(CMSG_DATA(head), descriptors, count * sizeof *descriptors);
     }
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+    return sendmsg(socket, &sent, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* The memory is still the parent's, and the parent's thread waits: no allocation, no lock. */
-static void become(start *begun) {
+/* After vfork, the memory is still the parent's, and the parent's thread waits: no allocation, no lock. */
+bool become(start *begun) {
     /* A pass that outlived us would write where nobody looks. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != begun->parent) {
-        begun->failed = ESRCH;
-        return;
-    }
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != begun->parent)
+        return begun->failed = ESRCH, false;
     const int input = begun->streams[0] >= 0 ? begun->streams[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int streams[3] = {input, begun->streams[1], begun->streams[2]};
     for (int i = 0; i < 3; i++)
-        if (streams[i] < 3 || dup2(streams[i], i) < 0) {
-            begun->failed = streams[i] < 0 ? errno : EBADF;
-            return;
-        }
+        if (streams[i] < 3 || dup2(streams[i], i) < 0)
+            return begun->failed = streams[i] < 0 ? errno : EBADF, false;
     signal(SIGPIPE, SIG_DFL); /* Python ignores these two */
     signal(SIGXFSZ, SIG_DFL);
-    if (chdir(begun->directory) != 0) {
-        begun->failed = errno;
-        return;
-    }
-    const int listener = observer_filter(begun->list);
-    begun->filtered = listener >= 0;
-    if (!send_descriptor(begun->socket, listener)) {
-        begun->failed = EPIPE;
-        return;
-    }
+    if (chdir(begun->directory) != 0)
+        return begun->failed = errno, false;
+    const int listener = begun->socket >= 0 ? observer_filter(begun->list) : -1;
+    if (begun->socket >= 0 && !send_with(begun->socket, "", 1, &listener, listener >= 0))
+        return begun->failed = EPIPE, false;
     /* Nothing of ours stays open in it; close is not among the calls that are held. */
-    const bool lists = begun->missed == MISSED_FD ? fcntl(MISSED_FD, F_SETFD, 0) == 0
-                                                  : begun->missed >= 0 && dup2(begun->missed, MISSED_FD) == MISSED_FD;
-    const int first = lists ? MISSED_FD + 1 : 3;
+    const bool keeps = begun->kept == KEPT_FD ? fcntl(KEPT_FD, F_SETFD, 0) == 0
+                                              : begun->kept >= 0 && dup2(begun->kept, KEPT_FD) == KEPT_FD;
+    const int first = keeps ? KEPT_FD + 1 : KEPT_FD;
     if (syscall(436, first, ~0U, 0) != 0) /* close_range, Linux 5.9 */
         for (int fd = first; fd < 1024; fd++)
             close(fd);
     sigprocmask(SIG_SETMASK, begun->mask, NULL);
-    execve(begun->program, begun->argv, begun->environ);
-    begun->failed = errno;
+    return true;
 }
 
 observing *hipcache_observing(void) {
@@ -139,7 +109,7 @@ void hipcache_observing_kill(observing *one) {
 
 /* The status of waitpid, and the microseconds of processor time that the process and what it waited for have used.
  * Until the process is reaped under the lock, its number is no other one's. */
-static int wait_for(observing *one, pid_t pid, int64_t *used) {
+int wait_for(observing *one, pid_t pid, int64_t *used) {
     siginfo_t ended;
     struct rusage usage = {0};
     int status = 0;
@@ -154,7 +124,7 @@ static int wait_for(observing *one, pid_t pid, int64_t *used) {
     return status;
 }
 
-static void set_pid(observing *one, pid_t pid) {
+void set_pid(observing *one, pid_t pid) {
     pthread_mutex_lock(&one->lock);
     one->pid = pid;
     if (one->killed)
@@ -192,44 +162,54 @@ static int missed_end(missed_list *list, int fd, bytes *seen) {
 }
 
 /* Not to be inlined: what a vfork changes on the stack, it changes for us, too. */
-__attribute__((noinline)) static pid_t begin(start *begun) {
+__attribute__((noinline)) pid_t begin(start *begun) {
     const pid_t pid = vfork();
     if (pid == 0) {
-        become(begun);
+        if (become(begun)) {
+            execve(begun->program, begun->argv, begun->environ);
+            begun->failed = errno;
+        }
         _exit(127);
     }
     return pid;
 }
 
 /* Runs `program` and waits for its end: `status` is that of waitpid, `used` is processor time in microseconds. `streams`: where its standard input
- * comes from (negative: from nowhere), and where its standard output and error go.
- * `lists`: does it load missed.c? `seen` is the list, the caller's to free. Returns why there is none (see above), or -errno where it did not start.
+ * comes from (negative: from nowhere), and where its standard output and error go. `server`: has loaded it, or NULL.
+ * `lists`: does it load missed.c? `seen` is the list, the caller's to free; NULL: it is not observed. Returns why there is none (see above), or -errno where
+ * it did not start.
  *
  * The thread that calls is held by vfork until the program begins, so the observer is another one. */
-int hipcache_observe(observing *one, const char *program, char *const *argv, char *const *environment,
+int hipcache_observe(observing *one, fork_server *server, const char *program, char *const *argv, char *const *environment,
                      const char *directory, const int streams[3], int lists, bytes *seen, int *status, int64_t *used) {
-    int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
+    int sockets[2] = {-1, -1};
+    if (seen && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other threads' affair */
     const int here = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int memory = -1;
-    missed_list *const list = lists ? missed_begin(&memory) : NULL;
+    missed_list *const list = seen && lists ? missed_begin(&memory) : NULL;
     observer observes = {sockets[0], here, seen, -1, false, OBSERVED, list};
-    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, 0, 0, memory, list};
+    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, memory, list, 0};
     pthread_t thread;
     int result = NO_THREAD;
-    if (here >= 0 && pthread_create(&thread, NULL, observer_run, &observes) == 0) {
-        const pid_t pid = begin(&begun);
-        result = pid < 0 ? -errno : -begun.failed;
+    if (seen && server) {
+        append(seen, "xf", 2);
+        append(seen, program, strlen(program) + 1);
+    }
+    if (here >= 0 && (!seen || pthread_create(&thread, NULL, observer_run, &observes) == 0)) {
+        const pid_t pid = server ? fork_server_begin(server, &begun, memory) : begin(&begun);
+        result = pid >= 0 ? -begun.failed : server ? pid : -errno;
         if (pid > 0) {
             set_pid(one, pid);
             *status = wait_for(one, pid, used);
         }
-        shutdown(sockets[1], SHUT_RDWR); /* the observer sees the end */
-        pthread_join(thread, NULL);
+        if (seen) {
+            shutdown(sockets[1], SHUT_RDWR); /* the observer sees the end */
+            pthread_join(thread, NULL);
+        }
         result = result ? result : observes.why;
     }
     if (list) {
@@ -238,8 +218,9 @@ int hipcache_observe(observing *one, const char *program, char *const *argv, cha
     }
     if (here >= 0)
         close(here);
-    close(sockets[0]);
-    close(sockets[1]);
+    for (int i = 0; i < 2; i++)
+        if (sockets[i] >= 0)
+            close(sockets[i]);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
 }

@@ -5,6 +5,9 @@
 #include "direct.h"
 #include "shared.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 /* What passes list themselves (missed.c), in memory that they share with the observer. */
 typedef struct {
     uint8_t magic[8];
@@ -13,7 +16,8 @@ typedef struct {
     char rows[];
 } missed_list;
 
-enum { MISSED_FD = 3, MISSED_BYTES = 64 << 20 /* of a file in memory: what is not written takes none */ };
+enum { KEPT_FD = 3 /* what stays open in a program that is started */, MISSED_BYTES = 64 << 20 /* of a file in memory: what is not written takes none */ };
+enum { MOST_DESCRIPTORS = 6 };
 #define SELF_LISTED "--"
 #define MISSED_MAGIC "hipcach1"
 
@@ -26,6 +30,44 @@ typedef struct {
     int why;
     missed_list *missed; /* or NULL */
 } observer;
+
+/* A process that is to begin. */
+typedef struct {
+    const char *program, *directory;
+    char *const *argv, *const *environ;
+    const int *streams;
+    int socket; /* of the observer, or -1 */
+    pid_t parent;
+    const sigset_t *mask;
+    int kept; /* becomes KEPT_FD; or -1 */
+    const missed_list *list;
+    volatile int failed; /* errno of the start */
+} start;
+
+/* In the new process, whose parent goes on: it has these streams and directory, and nothing else of ours is open. */
+bool become(start *begun);
+/* The process in which the program begins, or -1. */
+pid_t begin(start *begun);
+
+/* Ends a process from any thread. */
+typedef struct {
+    pthread_mutex_t lock;
+    pid_t pid;
+    bool killed;
+} observing;
+
+void set_pid(observing *one, pid_t pid);
+int wait_for(observing *one, pid_t pid, int64_t *used);
+void hipcache_observing_kill(observing *one);
+
+/* See fork_server.c. */
+typedef struct fork_server fork_server;
+/* Has the loaded program begin in a new process: its number, or -errno. */
+pid_t fork_server_begin(fork_server *server, const start *begun, int memory);
+missed_list *missed_use(int memory); /* this process lists there what it misses, from now on */
+
+/* Sends a message: `size` bytes, and with them descriptors. */
+bool send_with(int socket, const void *message, size_t size, const int *descriptors, size_t count);
 
 /* Holds the calls of this process from now on, but for those with the words: the listener, or -1. */
 int observer_filter(const missed_list *missed);

@@ -10,13 +10,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
 from hipcache.base.values import dataclass
-from hipcache.native import Observing, interruptible
+from hipcache.native import ForkServer, Observing, interruptible
 from hipcache.processes import SIGNALS, observe
+from hipcache.processes.fork_servers import ForkServers
 from hipcache.processes.observe import Reached
 
 #: A standard input that ends at once, and an output that goes into the answer.
@@ -184,15 +186,17 @@ class Runner(Protocol):
         """Raises Killed after `kill`: for one who waits before there is a process."""
         ...
 
-    def group(self) -> Runner:
-        """A runner for one compile, whose `kill` ends that one's processes alone."""
+    def group(self, servers: ForkServers | None = None) -> Runner:
+        """A runner for one compile, whose `kill` ends that one's processes alone. `servers`: start its programs, and
+        those of its own groups."""
         ...
 
 
 class SubprocessRunner:
     """Real processes. `kill` may be called from any thread, and where a signal handler unwinds."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: ForkServers | None = None) -> None:
+        self._servers = servers
         self._running: set[subprocess.Popen[bytes]] = set()
         self._traced: set[Observing] = set()
         self._groups: WeakSet[SubprocessRunner] = WeakSet()
@@ -212,6 +216,10 @@ class SubprocessRunner:
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             # Nobody would be told how it ended, and `subprocess` takes that for success.
             raise OSError(errno.ECHILD, "SIGCHLD is ignored")
+        if self._servers and cwd and env is not None and (server := self._servers.of(argv, env)):
+            traced, _ = self._begun(argv[0], argv, cwd, env, (stdin, stderr), server, observed=False)
+            if traced:
+                return traced.ended
         start = time.monotonic()
         with self._lock:
             if self._killed:
@@ -251,15 +259,45 @@ class SubprocessRunner:
         path = program or argv[0]
         if "/" not in path:
             return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, "it has no path")
-        # Signals are heard in the main thread alone, and not while native code holds it.
-        size = interruptible.LARGE if threading.current_thread() is threading.main_thread() else 0
-        traced, why = interruptible.run(lambda: self._trace(path, argv, cwd, env, stdin, stderr), size=size)
+        server = self._servers.of(argv, env) if self._servers and not program else None
+        traced, why = self._begun(path, argv, cwd, env, (stdin, stderr), server, observed=True)
         return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, why)
 
-    def _trace(
-        self, program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stderr: int
+    def _begun(
+        self,
+        program: str,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        streams: tuple[int, int],
+        server: ForkServer | None,
+        *,
+        observed: bool,
     ) -> tuple[Traced | None, str]:
-        """The trace; or None, and why the process was not run."""
+        """How a process ended that native code began, and its trace if it is `observed`; or None, and why it was not
+        run. `streams`: its standard input and error."""
+        # Signals are heard in the main thread alone, and not while native code holds it.
+        size = interruptible.LARGE if threading.current_thread() is threading.main_thread() else 0
+        begin = partial(self._begin, program, argv, cwd, env, *streams, observed=observed)
+        begun, why = interruptible.run(lambda: begin(server), size=size)
+        if server and self._servers and not begun:
+            self._servers.drop(server)
+            begun, why = interruptible.run(lambda: begin(None), size=size)
+        return begun, why
+
+    def _begin(
+        self,
+        program: str,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        stderr: int,
+        server: ForkServer | None,
+        *,
+        observed: bool,
+    ) -> tuple[Traced | None, str]:
+        """See `_begun`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             return None, "SIGCHLD is ignored"
         observing = Observing()
@@ -277,7 +315,9 @@ class SubprocessRunner:
                 self._traced.add(observing)
             try:
                 out_and_err = streams if stderr == PIPE else (streams[0], stderr)
-                status, used, observed, why = observing.run(program, argv, str(cwd), env, (stdin, *out_and_err))
+                status, used, seen, why = observing.run(
+                    *(program, argv, str(cwd), env, (stdin, *out_and_err)), server=server, observed=observed
+                )
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:
@@ -287,7 +327,7 @@ class SubprocessRunner:
                 raise Killed
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
         ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun, used)
-        return Traced(ended, None if why else observed, why), why
+        return Traced(ended, None if why or not observed else seen, why), why
 
     def until(
         self,
@@ -319,8 +359,8 @@ class SubprocessRunner:
         if self._killed:
             raise Killed
 
-    def group(self) -> SubprocessRunner:
-        group = SubprocessRunner()
+    def group(self, servers: ForkServers | None = None) -> SubprocessRunner:
+        group = SubprocessRunner(servers or self._servers)
         with self._lock:
             self._groups.add(group)
             group._killed = self._killed
