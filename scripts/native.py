@@ -91,9 +91,10 @@ def fuzz(seconds: int) -> None:
         corpus = BUILD / "fuzz" / name
         corpus.mkdir(exist_ok=True)
         (corpus / "seed").write_bytes(seed(name))
-        # A source that the target includes is in it already; the launcher is a program.
+        # A source that the target includes is in it already; others are of a program, or of those that passes run in.
         included = re.findall(r'^#include "(.*)"', target.read_text(), re.MULTILINE)
-        linked = [objects[path] for path in objects if path.name not in ("launcher.c", "missed.c", *included)]
+        left = ("launcher.c", "fork_server.c", "missed.c", "observe.c", "observer.c", *included)
+        linked = [objects[path] for path in objects if path.name not in left]
         linked = [path for path in linked if not path.name.startswith("fuzz_") or path == objects[target]]
         program = BUILD / "fuzz" / target.stem
         subprocess.run([*clang, "-fsanitize=fuzzer", "-pthread", *linked, "-o", program], check=True)

@@ -22,12 +22,7 @@ _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
 _INTERFACE = 13
 _NO_MEMORY = 8
-# A command with more words than this searches many directories (missed.c).
-_MANY_WORDS = 300
-_PT_INTERP = 3
-# AddressSanitizer's shared runtime ends a program in which another library comes first. Names of symbols stand at the
-# beginning of a program.
-_SANITIZER, _NAMES_END = b"__asan_init", 1 << 24
+_PT_INTERP = b"\3\0\0\0"
 #: Behind this, a list has what the pass has listed itself. As in observe.h.
 SELF_LISTED = b"\0--\0"
 # Why there is no list of what a pass looked at.
@@ -243,39 +238,17 @@ def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
 
 
-@cache
-def _loads(program: str, library: str) -> bool:
-    """Would the program load the library, as this process does? Both are loaded by the same loader then. (It would
-    complain of others.)"""
-    interpreter = _interpreter(program)
-    plain = not any(letter in library for letter in ": ")
-    return plain and bool(interpreter) and interpreter == _interpreter("/proc/self/exe")
-
-
-def _interpreter(program: str) -> bytes:
-    """The dynamic loader that an ELF-64 program names; empty if there is none, or if the program needs another library
-    before all others."""
+def _is_dynamic(program: str) -> bool:
+    """Does the ELF-64 program name a dynamic loader?"""
     try:
         with open(program, "rb") as file:
-            if _SANITIZER in file.read(_NAMES_END):
-                return b""
-            file.seek(0)
             head = file.read(64)
             (place,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
-            for number in range(count if head.startswith(b"\x7fELF\2\1") else 0):
-                file.seek(place + number * size)
-                kind, at, length = struct.unpack("<I4xQ16xQ", file.read(40))
-                if kind == _PT_INTERP:
-                    file.seek(at)
-                    return file.read(length)
+            file.seek(place)
+            kinds = [file.read(size)[:4] for _ in range(count if head.startswith(b"\x7fELF\2\1") else 0)]
+            return _PT_INTERP in kinds
     except (OSError, struct.error):
-        pass
-    return b""
-
-
-def _preloaded(environ: Mapping[str, str], library: str) -> dict[str, str]:
-    """The environment in which a program loads the library before all others but the user's."""
-    return {**environ, "LD_PRELOAD": " ".join(filter(None, (environ.get("LD_PRELOAD"), library)))}
+        return False
 
 
 class ForkServer:
@@ -286,9 +259,10 @@ class ForkServer:
         self._library, self.handle = load(), ctypes.c_void_p()
         library, null = self._library._name, os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            if _loads(program, library):
+            # These two are between the names in LD_PRELOAD.
+            if _is_dynamic(program) and not any(letter in library for letter in ": "):
                 self._library.hipcache_fork_server.restype = ctypes.c_void_p
-                variables = texts(f"{name}={value}" for name, value in _preloaded(environ, library).items())
+                variables = texts(f"{name}={value}" for name, value in {**environ, "LD_PRELOAD": library}.items())
                 self.handle.value = self._library.hipcache_fork_server(os.fsencode(program), variables, null)
         finally:
             os.close(null)
@@ -338,11 +312,6 @@ class Observing:
         """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
         a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go.
         `server`: has loaded the program. Other threads run meanwhile. Raises OSError if it did not run."""
-        library = self._library._name if len(argv) > _MANY_WORDS else ""
-        preloads = bool(library) and not server and _loads(program, library)
-        lists = bool(server) or preloads
-        if preloads:
-            environ = _preloaded(environ, library)
         seen, status, used = Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
@@ -352,14 +321,11 @@ class Observing:
             texts(f"{name}={value}" for name, value in environ.items()),
             os.fsencode(directory),
             (ctypes.c_int * 3)(*streams),
-            int(lists),
             ctypes.byref(seen) if observed else None,
             ctypes.byref(status),
             ctypes.byref(used),
         )
         looked = seen.take(self._library)
-        if preloads:
-            looked = looked.replace(b"rf" + os.fsencode(library) + b"\0", b"")
         if ended < 0 or ended == _NOT_RUN:
             raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
         return status.value, used.value / 1e6, looked, _WHY[ended]

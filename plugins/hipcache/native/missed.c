@@ -1,11 +1,10 @@
-/* Within a pass that searches many directories (LD_PRELOAD): lists the files that it opens in vain, and spares it to be
- * held for each of them. 1,000 directories and 40 headers are 40,000 such calls; one costs 10 us when it is held, and 1 us
- * here.
+/* Within a pass of a fork server: lists the files that it opens in vain, and spares it to be held for each of them. 1,000
+ * directories and 40 headers are 40,000 such calls; one costs 10 us when it is held, and 1 us here.
  *
  * A look of ours (newfstatat) carries two words in registers that the kernel does not heed, and the filter lets those calls
- * alone pass. What it finds goes on as without us, and is held; so nothing is missed here, be it that libc asks itself, or
- * that a program is static and does not load us. What is not there is added to a list in memory that the observer shares,
- * as it would write it. Once a process has gone to another directory, relative paths are others, and all calls are held. */
+ * alone pass. What it finds goes on as without us, and is held; so nothing is missed here, be it that libc asks itself.
+ * What is not there is added to a list in memory that the observer shares, as it would write it. Once a process has gone to
+ * another directory, relative paths are others, and all calls are held. */
 #define _GNU_SOURCE
 #include "observe.h"
 
@@ -21,13 +20,6 @@
 #undef open64 /* musl */
 
 static missed_list *list;
-
-__attribute__((constructor)) static void find_list(void) {
-    missed_list head;
-    if (pread(KEPT_FD, &head, sizeof head, 0) != sizeof head || memcmp(head.magic, MISSED_MAGIC, sizeof head.magic) != 0)
-        return;
-    missed_use(KEPT_FD);
-}
 
 missed_list *missed_use(int memory) {
     missed_list *const found = mmap(NULL, MISSED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);

@@ -138,10 +138,8 @@ static missed_list *missed_begin(int *fd) {
     *fd = memfd_create("missed", MFD_CLOEXEC);
     if (*fd >= 0 && ftruncate(*fd, MISSED_BYTES) == 0)
         list = mmap(NULL, MISSED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-    if (list != MAP_FAILED && getrandom(list->words, sizeof list->words, GRND_NONBLOCK) == sizeof list->words) {
-        memcpy(list->magic, MISSED_MAGIC, sizeof list->magic);
+    if (list != MAP_FAILED && getrandom(list->words, sizeof list->words, GRND_NONBLOCK) == sizeof list->words)
         return list;
-    }
     if (list != MAP_FAILED)
         munmap(list, MISSED_BYTES);
     if (*fd >= 0)
@@ -176,12 +174,11 @@ __attribute__((noinline)) pid_t begin(start *begun) {
 
 /* Runs `program` and waits for its end: `status` is that of waitpid, `used` is processor time in microseconds. `streams`: where its standard input
  * comes from (negative: from nowhere), and where its standard output and error go. `server`: has loaded it, or NULL.
- * `lists`: does it load missed.c? `seen` is the list, the caller's to free; NULL: it is not observed. Returns why there is none (see above), or -errno where
- * it did not start.
+ * `seen` is the list, the caller's to free; NULL: it is not observed. Returns why there is none (see above), or -errno where it did not start.
  *
  * The thread that calls is held by vfork until the program begins, so the observer is another one. */
 int hipcache_observe(observing *one, fork_server *server, const char *program, char *const *argv, char *const *environment,
-                     const char *directory, const int streams[3], int lists, bytes *seen, int *status, int64_t *used) {
+                     const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
     int sockets[2] = {-1, -1};
     if (seen && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
@@ -190,9 +187,9 @@ int hipcache_observe(observing *one, fork_server *server, const char *program, c
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other threads' affair */
     const int here = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int memory = -1;
-    missed_list *const list = seen && lists ? missed_begin(&memory) : NULL;
+    missed_list *const list = seen && server ? missed_begin(&memory) : NULL;
     observer observes = {sockets[0], here, seen, -1, false, OBSERVED, list};
-    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, memory, list, 0};
+    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, -1, list, 0};
     pthread_t thread;
     int result = NO_THREAD;
     if (seen && server) {

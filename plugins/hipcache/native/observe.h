@@ -10,7 +10,6 @@
 
 /* What passes list themselves (missed.c), in memory that they share with the observer. */
 typedef struct {
-    uint8_t magic[8];
     uint64_t words[2];      /* of a look that the filter lets pass */
     uint64_t stopped, size; /* of `rows`, which are as in the list */
     char rows[];
@@ -19,7 +18,6 @@ typedef struct {
 enum { KEPT_FD = 3 /* what stays open in a program that is started */, MISSED_BYTES = 64 << 20 /* of a file in memory: what is not written takes none */ };
 enum { MOST_DESCRIPTORS = 6 };
 #define SELF_LISTED "--"
-#define MISSED_MAGIC "hipcach1"
 
 typedef struct {
     int socket;      /* the listener comes here; it is closed by the other side when the pass has ended */
