@@ -45,7 +45,7 @@ def renamed(content: bytes, old: bytes, new: bytes) -> bytes | None:
 def _laid_out(content: bytes) -> bytes:
     """With the symbols in the order of their names' hashes, and the tables of these. Raises ValueError, struct.error,
     IndexError."""
-    sections = list(_sections(content))
+    sections = _sections(content)
     kinds = [fields[1] for fields in sections]
     if not _VERSIONS.isdisjoint(kinds) or kinds.count(_DYNAMIC_SYMBOLS) != 1 or kinds.count(_GNU_HASH) != 1:
         raise ValueError("other tables of symbols than lld makes for a GPU")
@@ -80,21 +80,18 @@ def _laid_out(content: bytes) -> bytes:
     return bytes(out)
 
 
-def _sections(content: bytes) -> Iterator[tuple[int, ...]]:
-    header = elf.HEADER.unpack_from(content)
-    ident, kind, start, size, count = header[0], header[1], header[6], header[11], header[12]
-    if ident[:6] != elf.IDENT or kind != _SHARED or size != elf.SECTION.size or start + count * size != len(content):
-        raise ValueError("not a shared ELF-64 object, or one with something behind it")
-    for number in range(count):
-        fields = elf.SECTION.unpack_from(content, start + number * size)
-        if fields[1] != _NOBITS and fields[4] + fields[5] > len(content):
-            raise ValueError("a section beyond the end")
-        yield fields
+def _sections(content: bytes) -> list[tuple[int, ...]]:
+    table = elf.table(content)
+    if table.kind != _SHARED or table.start + len(table.sections) * elf.SECTION.size != len(content):
+        raise ValueError("not a shared object, or one with something behind it")
+    if any(fields[1] != _NOBITS and fields[4] + fields[5] > len(content) for fields in table.sections):
+        raise ValueError("a section beyond the end")
+    return table.sections
 
 
 def _names(content: bytes, text: bytes) -> bool:
     """Does it stand in the name of clang's variable alone, and is no note the linker's own?"""
-    sections = list(_sections(content))
+    sections = _sections(content)
     tables = [content[start : start + size] for _, kind, _, _, start, size, *_ in sections if kind == _STRINGS]
     variable = b"\0__hip_cuid_%b\0" % text
     notes = [content[start + 12 : start + 19] for _, kind, _, _, start, *_ in sections if kind == _NOTE]

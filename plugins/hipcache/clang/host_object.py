@@ -129,24 +129,22 @@ def _align(position: int, alignment: int) -> int:
     return -(-position // alignment) * alignment if alignment > 1 else position
 
 
-def _section(index: int, template: bytes, at: int) -> _Section:
-    fields = list(elf.SECTION.unpack_from(template, at))
+def _section(index: int, template: bytes, fields: tuple[int, ...]) -> _Section:
     alignment = fields[8]
     if fields[2] & elf.SHF_COMPRESSED:
         alignment = elf.COMPRESSION.unpack_from(template, fields[4])[3]
-    return _Section(index, fields, alignment)
+    return _Section(index, list(fields), alignment)
 
 
 def _find(template: bytes, placeholder: bytes = PLACEHOLDER) -> tuple[list[_Section], _Section | None]:
     try:
-        header = elf.HEADER.unpack_from(template)
-        ident, kind, table, entry, count, names_at = header[0], header[1], header[6], header[11], header[12], header[13]
-        if ident[:6] != elf.IDENT or kind != _RELOCATABLE or entry != elf.SECTION.size or not count:
-            raise UnknownObject("not a relocatable ELF-64 object")
-        sections = [_section(i, template, table + i * entry) for i in range(count)]
-        names = template[sections[names_at].offset :][: sections[names_at].size]
-    except (struct.error, IndexError, OverflowError) as error:
+        table = elf.table(template)
+        sections = [_section(i, template, fields) for i, fields in enumerate(table.sections)]
+        names = template[sections[table.names].offset :][: sections[table.names].size]
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise UnknownObject(str(error)) from error
+    if table.kind != _RELOCATABLE:
+        raise UnknownObject("not a relocatable object")
     found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] in SECTIONS]
     if not found:
         if placeholder in template:
@@ -180,17 +178,15 @@ class _StringTable:
     """The names in an object. Raises ValueError, struct.error, IndexError."""
 
     def __init__(self, content: bytes) -> None:
-        header = elf.HEADER.unpack_from(content)
-        ident, kind, start, entry, count, names = header[0], header[1], header[6], header[11], header[12], header[13]
-        if ident[:6] != elf.IDENT or kind != _RELOCATABLE or entry != elf.SECTION.size:
-            raise ValueError("not a relocatable ELF-64 object")
+        table = elf.table(content)
+        if table.kind != _RELOCATABLE:
+            raise ValueError("not a relocatable object")
         self._content = content
-        sections = {start + i * entry: elf.SECTION.unpack_from(content, start + i * entry) for i in range(count)}
-        places = list(sections)
-        _, _, _, _, self._offset, self._size, *_ = sections[places[names]]
-        for fields in sections.values():
+        places = [table.start + number * elf.SECTION.size for number in range(len(table.sections))]
+        _, _, _, _, self._offset, self._size, *_ = table.sections[table.names]
+        for fields in table.sections:
             if fields[1] == _SYMBOLS:
-                if fields[6] != names:
+                if fields[6] != table.names:
                     raise ValueError("names of symbols and of sections are apart")
                 places += range(fields[4], fields[4] + fields[5], elf.SYMBOL.size)
         self._places = {place: name for place in places if (name := self._name(place))}

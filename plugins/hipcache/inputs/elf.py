@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+
+from hipcache.base.values import dataclass
 
 IDENT = b"\x7fELF\x02\x01"
 # e_ident type machine version entry phoff shoff flags ehsize phentsize phnum shentsize shnum shstrndx
@@ -19,30 +20,47 @@ SYMBOL = struct.Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_va
 # Of a section whose content is compressed.
 SHF_COMPRESSED = 0x800
 _ZLIB = 1
+_XINDEX = 0xFFFF
 _AT_ONCE = 1 << 20  # bytes of unpacked text
+
+
+@dataclass(frozen=True)
+class Table:
+    """The sections of an object, each with the fields of its header (`SECTION`). `kind`: e_type; `start`: where the
+    headers begin; `names`: the number of the section with the sections' names."""
+
+    kind: int
+    start: int
+    names: int
+    sections: list[tuple[int, ...]]
+
+
+def table(content: bytes) -> Table:
+    """Raises ValueError for what is no object with sections, struct.error where it is cut."""
+    header = HEADER.unpack_from(content)
+    start, size, count, names = header[6], header[11], header[12], header[13]
+    if not header[0].startswith(IDENT) or not start or size != SECTION.size:
+        raise ValueError("not an ELF-64 object")
+    # More than 65,279 sections: their number is in the first one's sh_size, that of the names in its sh_link.
+    first = SECTION.unpack_from(content, start)
+    places = range(start, start + (count or first[5]) * size, size)
+    if len(places) > len(content) // size:
+        raise ValueError("a section beyond the end")
+    return Table(
+        header[1], start, first[6] if names == _XINDEX else names, [SECTION.unpack_from(content, at) for at in places]
+    )
 
 
 def may_hold(content: bytes, wanted: bytes) -> bool:
     """May `wanted` be in a compressed section of the object? It may, where one cannot be read, as of zstd. False for
     what is no object."""
-    if not content.startswith(IDENT):
+    if not content.startswith(IDENT) or not HEADER.unpack_from(content.ljust(HEADER.size))[6]:
         return False
     try:
-        return any(_holds(content[start : start + size], wanted) for start, size in _compressed(content))
+        compressed = (fields for fields in table(content).sections if fields[2] & SHF_COMPRESSED)
+        return any(_holds(content[fields[4] : fields[4] + fields[5]], wanted) for fields in compressed)
     except (struct.error, zlib.error, ValueError):
         return True
-
-
-def _compressed(content: bytes) -> Iterator[tuple[int, int]]:
-    """(start, size) of each compressed section."""
-    header = HEADER.unpack_from(content)
-    start, size, count = header[6], header[11], header[12]
-    if start and not count:
-        count = SECTION.unpack_from(content, start)[5]  # more than 65,279 of them: in the first one's sh_size
-    for number in range(count):
-        section = SECTION.unpack_from(content, start + number * size)
-        if section[2] & SHF_COMPRESSED:
-            yield section[4], section[5]
 
 
 def _holds(section: bytes, wanted: bytes) -> bool:
