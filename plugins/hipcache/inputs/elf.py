@@ -25,7 +25,7 @@ _AT_ONCE = 1 << 20  # bytes of unpacked text
 
 
 @dataclass(frozen=True)
-class Table:
+class SectionTable:
     """The sections of an object, each with the fields of its header (`SECTION`). `kind`: e_type; `start`: where the
     headers begin; `names`: the number of the section with the sections' names."""
 
@@ -35,7 +35,7 @@ class Table:
     sections: list[tuple[int, ...]]
 
 
-def table(content: bytes) -> Table:
+def table(content: bytes) -> SectionTable:
     """Raises ValueError for what is no object with sections, struct.error where it is cut."""
     header = HEADER.unpack_from(content)
     start, size, count, names = header[6], header[11], header[12], header[13]
@@ -46,7 +46,7 @@ def table(content: bytes) -> Table:
     places = range(start, start + (count or first[5]) * size, size)
     if len(places) > len(content) // size:
         raise ValueError("a section beyond the end")
-    return Table(
+    return SectionTable(
         header[1], start, first[6] if names == _XINDEX else names, [SECTION.unpack_from(content, at) for at in places]
     )
 
