@@ -22,7 +22,7 @@ import pytest
 import rewritten
 from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
-from hipcache.disk.times import came_since
+from hipcache.base.times import came_since
 from sampling import Case, left_out
 from toolchains import BY_NEW_DRIVER, COMPILERS, LLVM
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hipcache.base import atomic
 from hipcache.base.values import dataclass, field
 from hipcache.build.action import Digest
-from hipcache.disk import atomic
 from hipcache.inputs.keys import digest_bytes
 
 

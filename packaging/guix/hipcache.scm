@@ -23,7 +23,7 @@
             (setenv "CC" "gcc")))
         (add-after 'unpack 'name-zstd
           (lambda* (#:key inputs #:allow-other-keys)
-            (substitute* '("plugins/hipcache/disk/compression.py"
+            (substitute* '("plugins/hipcache/base/compression.py"
                            "plugins/hipcache/native/pack.c")
               (("libzstd\\.so\\.1")
                (search-input-file inputs "/lib/libzstd.so.1"))))))))

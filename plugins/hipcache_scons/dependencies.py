@@ -21,8 +21,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hipcache.base.times import change_limit
 from hipcache.base.values import dataclass
-from hipcache.disk.times import change_limit
 
 
 def locate(name: str, cwd: str) -> str:

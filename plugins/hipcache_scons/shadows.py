@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from hipcache.disk.compression import pack_json, unpack_json
+from hipcache.base.compression import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key

@@ -137,7 +137,7 @@ def locks(place: Place, dice: Random) -> str:
 HELD = "locks held"
 ATTACKS: tuple[Callable[[Place, Random], str], ...] = (
     *(links, links, shards, leftovers, outputs, names, plans, fifos, huge, everywhere) * 3,
-    locks,  # seldom: each wait lasts up to ten seconds (disk/locks.py)
+    locks,  # seldom: each wait lasts up to ten seconds (base/locks.py)
 )
 
 

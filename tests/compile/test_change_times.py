@@ -16,7 +16,7 @@ from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, rewrite, settle
 from hipcache import native
 from hipcache.base import shared
-from hipcache.disk.times import file_systems, keeps_change_time, keeps_times
+from hipcache.base.times import file_systems, keeps_change_time, keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of
 from hipcache.inputs.scans import Scans
@@ -60,7 +60,7 @@ def test_the_rule_is_the_same_in_c(place: str) -> None:
 def test_what_is_mounted_later_is_seen() -> None:
     """By a process that lives on."""
     script = """import os, subprocess
-from hipcache.disk.times import file_systems, keeps_change_time, keeps_times
+from hipcache.base.times import file_systems, keeps_change_time, keeps_times
 kept = []
 for kind in ("tmpfs", "ramfs", "tmpfs"):
     subprocess.run(["mount", "-t", kind, "none", "/mnt"], check=True)

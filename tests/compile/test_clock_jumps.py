@@ -14,12 +14,12 @@ from direct_lab import Direct, direct, remembered
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
 from hipcache.app.front import make
+from hipcache.base.times import TICK, keeps_change_time
 from hipcache.base.values import replace
 from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
 from hipcache.direct.record import NO_STATE
-from hipcache.disk.times import TICK, keeps_change_time
 from hipcache.engine import open_engine
 from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.store.layout import HEADER_BYTES

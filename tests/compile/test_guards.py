@@ -13,8 +13,8 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
+from hipcache.base.times import file_systems
 from hipcache.direct.record import SYSTEM_DOMAIN, known_contents, pack_list, state_digest, system_digest
-from hipcache.disk.times import file_systems
 from hipcache.inputs.watched import (
     ABSENT,
     ENTRIES,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, LLVM, PASSED_THROUGH, Lab, kernel, only_19, script, write_files
-from hipcache.disk.paths import absolute, is_own
+from hipcache.base.paths import absolute, is_own
 from hipcache.inputs import observing
 from hipcache.processes import STAT
 from hipcache.processes.observe import Observation, observations, sign

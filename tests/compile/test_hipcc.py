@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, script, settle
 from hipcache import processes
+from hipcache.base import paths
 from hipcache.clang import tools
-from hipcache.disk import paths
 from hipcache.processes import observe, watch
 from hipcache.processes.watch import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 from hipcc_lab import SOURCE, lab, warm, words

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, Lab
-from hipcache.disk import compression
+from hipcache.base import compression
 from hipcache.native.hashing import blake3
 from hipcache.store import entries as entries_module
 from hipcache.store import packs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, rewrite, settle
-from hipcache.disk.paths import is_of_kernel
+from hipcache.base.paths import is_of_kernel
 
 RULE = ("-MD", "-MF", "out.d")
 

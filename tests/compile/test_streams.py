@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab, kernel, only_19
-from hipcache.disk.paths import names_stream
+from hipcache.base.paths import names_stream
 from in_shell import shell
 
 

@@ -29,7 +29,7 @@ LAYERS = """
     cache clang engine
     build
     report store
-    config inputs processes disk
+    config inputs processes
     native base hipcache
 """
 ORDER = LAYERS.split()

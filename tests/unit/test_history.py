@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hipcache.base.compression import unpack_json
 from hipcache.base.values import replace
-from hipcache.disk.compression import unpack_json
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.report.causes import differences, why
 from hipcache.report.history import History, Record, UnitRecord

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hipcache.disk.times import TICK
+from hipcache.base.times import TICK
 from hipcache.processes import GPUS, LINK, LIST, READ, STAT, observe, watch
 from hipcache.processes.observe import Observation, sign
 

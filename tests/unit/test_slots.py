@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hipcache.disk import locks
+from hipcache.base import locks
 from hipcache.processes import slots
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from most_at_once import most_at_once

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.base import locks
 from hipcache.base.errors import StoreError
-from hipcache.disk import locks
 from hipcache.store import entries as entries_module
 from hipcache.store import output, work
 from hipcache.store.confined import Confined

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.base import locks
 from hipcache.cli import config
 from hipcache.config import Config
 from hipcache.config.files import STORE
-from hipcache.disk import locks
 from hipcache.report import conditions, statistics
 from hipcache.report.outcome import CompileOutcome
 from hipcache.store.local import LocalStore, open_store

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hipcache.disk.times import TICK, came_since
+from hipcache.base.times import TICK, came_since
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record
 from hipcache.inputs.scans import Scan

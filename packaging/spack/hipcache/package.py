@@ -33,7 +33,7 @@ class Hipcache(PythonPackage):
     def patch(self):
         """Both open it as they need it; there is no common place in which it would be found."""
         library = join_path(self.spec["zstd"].prefix.lib, "libzstd.so.1")
-        filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/disk/compression.py", string=True)
+        filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/base/compression.py", string=True)
         filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/native/pack.c", string=True)
 
     def setup_build_environment(self, env):

@@ -1,1 +1,2 @@
-"""What every package stands on: errors, values, patterns, what is shared with C, and the features that are there."""
+"""What every package stands on: errors, values, patterns, what is shared with C, the features that are there; and files
+with their contents: written whole, locked, unpacked; what paths and times tell."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.base import atomic
 from hipcache.base.errors import PassThrough
 from hipcache.build import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, depfile, ended
 from hipcache.build.storage import ContentStore
-from hipcache.disk import atomic
 
 # Files that appear in the user's tree: where they can be written, and how.
 

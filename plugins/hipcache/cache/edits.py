@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 
+from hipcache.base import times
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import Bound
@@ -26,7 +27,6 @@ from hipcache.cache.spelling import Spelled, for_cuid, has_cuid
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.clang.host_object import renamed
-from hipcache.disk import times
 from hipcache.inputs import messages, outline, preprocessed, search
 from hipcache.inputs.messages import plain
 from hipcache.inputs.outline import Edit

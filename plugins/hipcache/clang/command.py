@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.base.errors import PassThrough, Refused
+from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
 from hipcache.clang import assembler, tools
@@ -25,7 +26,6 @@ from hipcache.clang.driver_options import (
     why_passed_through_in_link,
     why_passed_through_in_program,
 )
-from hipcache.disk.paths import is_stream, names_stream
 from hipcache.processes.observe import Observation
 
 # Response files: `@file` in a command stands for the words in that file.

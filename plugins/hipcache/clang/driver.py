@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, in_words
+from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
 from hipcache.clang import cuid, tool_answers, tools
 from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
@@ -16,7 +17,6 @@ from hipcache.clang.command import Command, messages_file, tokenize
 from hipcache.clang.driver_options import ARCHS, chooses_cuid, refuse_options
 from hipcache.clang.jobs import split
 from hipcache.clang.tool_answers import Answer
-from hipcache.disk.paths import is_stream, names_stream
 from hipcache.engine import Engine
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner

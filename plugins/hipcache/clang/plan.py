@@ -23,13 +23,13 @@ import re
 from collections.abc import Callable, Iterable
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.paths import is_stream
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
 from hipcache.clang import cc1, jobs
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.driver_options import Side
 from hipcache.clang.jobs import Cc1Job, ToolJob, clang_version, split
-from hipcache.disk.paths import is_stream
 
 _FEATURES = {f"-m{no}{name}": sign + name for name in ("xnack", "sramecc") for no, sign in (("", "+"), ("no-", "-"))}
 

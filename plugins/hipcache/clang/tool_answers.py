@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.values import dataclass
-from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.keys import make_key
 from hipcache.processes import observe

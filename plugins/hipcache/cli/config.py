@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config
-from hipcache.base import features
+from hipcache.base import atomic, features
 from hipcache.base.errors import ConfigError, nearest
 from hipcache.base.shared import PROJECT_SETTINGS
 from hipcache.cli import Console
@@ -19,7 +19,6 @@ from hipcache.cli.screen import Screen, human_size
 from hipcache.config import files
 from hipcache.config.files import PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.config.settings import NO_EXECUTOR, PREFIX, SETTINGS, VARIABLES, Setting, nearest_hint
-from hipcache.disk import atomic
 
 SUMMARY = "show every setting and where it comes from, or change one"
 # The words that follow each.

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hipcache.base.atomic import write_whole
 from hipcache.base.errors import HipcacheError
 from hipcache.base.values import dataclass
 from hipcache.cli import Console, page
 from hipcache.cli.screen import Screen, asked_units
 from hipcache.cli.toolchain import Machine, Toolchain, clang_of_hipcc, compilers, examine, resolve
-from hipcache.disk.atomic import write_whole
 from hipcache.processes.runner import Completed
 from hipcache.report import stats_log
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from hipcache import config, native
 from hipcache.app import trial
-from hipcache.base import features
+from hipcache.base import compression, features
 from hipcache.base.errors import ConfigError, HipcacheError, StoreError
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
@@ -36,7 +36,6 @@ from hipcache.cli.toolchain import (
     rocm_roots,
     support_files,
 )
-from hipcache.disk import compression
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions, stats_log
 from hipcache.store.local import open_store

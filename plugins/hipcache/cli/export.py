@@ -10,12 +10,12 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.base import features
+from hipcache.base.compression import inflate
 from hipcache.base.errors import HipcacheError
 from hipcache.cache import records
 from hipcache.cli import Console
 from hipcache.cli.build_directory import Build, Names, used_by
 from hipcache.cli.screen import ProgressLine, human_size, plural
-from hipcache.disk.compression import inflate
 from hipcache.store import archive
 from hipcache.store.archive import ArchiveEntry
 from hipcache.store.layout import ACTIONS, BLOBS, USE_STEP, blob_name, pack_action

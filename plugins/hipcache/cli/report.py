@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from hipcache import config
+from hipcache.base.atomic import write_whole
 from hipcache.base.errors import HipcacheError, StoreError
 from hipcache.cli import Console, page
 from hipcache.cli.screen import plural
-from hipcache.disk.atomic import write_whole
 from hipcache.report import build, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets

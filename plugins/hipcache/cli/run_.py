@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 from hipcache import config, processes
+from hipcache.base.atomic import write_whole
 from hipcache.base.errors import ConfigError, HipcacheError
 from hipcache.cli import Console, explain, page
 from hipcache.cli.screen import Screen, asked_units, human_time, percent, plural
 from hipcache.config import Config
-from hipcache.disk.atomic import write_whole
 from hipcache.processes import RunningProcess
 from hipcache.processes.runner import run_in_foreground
 from hipcache.report import build, stats_log

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hipcache.base import features
+from hipcache.base import features, times
 from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass
 from hipcache.direct import variables
@@ -23,7 +23,6 @@ from hipcache.direct.record import (
     system_digest,
     variables_digest,
 )
-from hipcache.disk import times
 from hipcache.engine import Engine
 from hipcache.inputs import watched
 from hipcache.inputs.readset import Status

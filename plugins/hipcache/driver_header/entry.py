@@ -21,9 +21,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.values import dataclass, field, replace
 from hipcache.clang.frontend import FrontEnd
-from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet

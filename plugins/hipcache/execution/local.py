@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache import processes
+from hipcache.base import times
 from hipcache.base.errors import PassThrough
 from hipcache.base.values import dataclass
 from hipcache.build import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.clang import bitcode
-from hipcache.disk import times
 from hipcache.execution.session import Session
 
 

@@ -13,11 +13,11 @@ from typing import Protocol
 from hipcache import processes
 from hipcache.base import features
 from hipcache.base.errors import FailedInTurn, JobFailed, PassThrough
+from hipcache.base.paths import absolute, is_null, is_of_kernel
 from hipcache.base.values import dataclass
 from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran, depfile
 from hipcache.clang import bitcode, host_object, units
 from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, Pass, auxiliary_file, counts_errors, graph_file, pass_of
-from hipcache.disk.paths import absolute, is_null, is_of_kernel
 from hipcache.execution.auto_upgrade import AutoUpgrade
 from hipcache.execution.local import place
 from hipcache.execution.session import Session

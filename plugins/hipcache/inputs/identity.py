@@ -3,7 +3,7 @@ what was found out about tools.
 
 Digesting clang's libraries takes a second, so the answer is remembered, under the status (device, inode, size,
 both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one
-of the same size and modification time is seen; where there is none (`disk/times`), nothing is remembered. Which
+of the same size and modification time is seen; where there is none (`base/times`), nothing is remembered. Which
 libraries a tool loads is asked of the dynamic loader (as `ldd` does: LD_TRACE_LOADED_OBJECTS) and depends on
 LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH: every place in them where one of the libraries
 could appear is watched too, those for some processors alone included.
@@ -26,10 +26,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from hipcache.base.compression import STORED, inflate
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
-from hipcache.disk.compression import STORED, inflate
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import tells
 from hipcache.inputs.trace import RACY

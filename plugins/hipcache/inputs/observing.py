@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from hipcache.base.paths import absolute, is_of_kernel
 from hipcache.base.patterns import pattern
+from hipcache.base.times import latest
 from hipcache.base.values import dataclass, field
-from hipcache.disk.paths import absolute, is_of_kernel
-from hipcache.disk.times import latest
 from hipcache.inputs.readset import by_directory, paths
 from hipcache.native import SELF_LISTED
 

@@ -25,9 +25,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from hipcache.base.paths import may_read
+from hipcache.base.times import keeps_change_time
 from hipcache.base.values import dataclass
-from hipcache.disk.paths import may_read
-from hipcache.disk.times import keeps_change_time
 from hipcache.inputs.keys import digest_file
 
 Status = tuple[int, int, int, int, int]

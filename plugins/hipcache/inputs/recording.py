@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+from hipcache.base import times
 from hipcache.base.values import replace
-from hipcache.disk import times
 from hipcache.inputs import includes, observing, outline, preprocessed, token_pasting
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent, alike

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.values import dataclass
-from hipcache.disk.compression import pack_json, unpack_json
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
 

@@ -4,7 +4,7 @@ those that it looked for in vain (`recording` makes it).
 A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
 the same content, every path that was absent still is, every path that was asked for is still there. The digest of a
 file is taken again only where its status (device, inode, size, both times) differs; a status counts only if it has a
-change time (`disk/times`) and was old then, since two writes within one tick of the clock look alike.
+change time (`base/times`) and was old then, since two writes within one tick of the clock look alike.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 
-from hipcache.disk.paths import absolute, why_not_missing
+from hipcache.base.paths import absolute, why_not_missing
 from hipcache.inputs import search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_bytes, digest_file

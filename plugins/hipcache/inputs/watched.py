@@ -3,7 +3,7 @@
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
 one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`) and has a change
-time (`disk/times`). Even so it does not show what is written through a mapping of memory to a page that was
+time (`base/times`). Even so it does not show what is written through a mapping of memory to a page that was
 written before, until the kernel has put that page on disk (mmap(2): some 30 s on ext4). git knows files in the same
 way, and by less.
 
@@ -39,8 +39,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hipcache import native
-from hipcache.disk.paths import MISSING, why_not_missing
-from hipcache.disk.times import keeps_change_time, keeps_times
+from hipcache.base.paths import MISSING, why_not_missing
+from hipcache.base.times import keeps_change_time, keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import status_of
 from hipcache.native.hashing import blake3

@@ -25,12 +25,12 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from hipcache.base import atomic
 from hipcache.base.errors import HipcacheError, nearest
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.cli import FAULT, Console
 from hipcache.cli.screen import plural
-from hipcache.disk import atomic
 
 HIP, AMDGPU, LOCAL = "hip", "amdgpu", "local"
 # The first bytes of an executable -> the device that loads it.

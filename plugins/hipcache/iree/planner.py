@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.paths import absolute, is_of_kernel
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import (
@@ -37,7 +38,6 @@ from hipcache.cache.content import ContentCache
 from hipcache.clang import tool_answers, tools
 from hipcache.clang.tool_answers import VOLATILE
 from hipcache.direct import variables
-from hipcache.disk.paths import absolute, is_of_kernel
 from hipcache.engine import Engine
 from hipcache.execution.local import said
 from hipcache.execution.session import Session

@@ -195,7 +195,7 @@ static bool put_directory(pid_t thread, const char *name, char path[PATH_MAX]) {
     return true;
 }
 
-/* What a process has for itself alone: its open files, its program. As `is_own` of disk/paths.py. */
+/* What a process has for itself alone: its open files, its program. As `is_own` of base/paths.py. */
 static bool is_own(const char *path) {
     static const char SELF[] = "/proc/self/";
     const bool leads_out = strstr(path, "/cwd") || strstr(path, "/root") || strstr(path, "/..");
@@ -203,7 +203,7 @@ static bool is_own(const char *path) {
 }
 
 /* The path without /proc/self/cwd and /proc/self/root, which are others for us: relative to the directory of the
- * process in place of the first. As `absolute` of disk/paths.py. */
+ * process in place of the first. As `absolute` of base/paths.py. */
 static const char *for_all(const char *path) {
     static const char CWD[] = "/proc/self/cwd", ROOT[] = "/proc/self/root";
     const size_t cwd = sizeof CWD - 1, root = sizeof ROOT - 1;

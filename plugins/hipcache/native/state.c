@@ -28,7 +28,7 @@ uint64_t look_last_change(const struct stat *found) {
     return modified > changed ? modified : changed;
 }
 
-/* disk/times.py has the reasons. */
+/* base/times.py has the reasons. */
 static bool has_change_time(const struct stat *found) {
     return nanoseconds(found->st_mtim) != nanoseconds(found->st_ctim) || found->st_ctim.tv_nsec != 0;
 }
@@ -113,7 +113,7 @@ static bool guard_holds(const char *text, size_t size) {
 }
 
 /* Not: networks, FUSE, and overlays, whose lower layers may change behind them. From linux/magic.h; the names of these
- * stand in disk/times.py. */
+ * stand in base/times.py. */
 bool look_keeps_times(const char *path) {
     static const unsigned long KNOWN[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0xCA451A4E, 0x2FC12FC1};
     struct statfs system;

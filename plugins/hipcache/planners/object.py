@@ -38,7 +38,7 @@ from hipcache.report.outcome import FAILED
 if TYPE_CHECKING:
     from hipcache.execution.passes import PassFailed
 
-# A word with such a path (see `disk/paths`).
+# A word with such a path (see `base/paths`).
 _OF_KERNEL = pattern(rb"/dev/(?!shm/)|/proc/|/dev/shm/.*\.\.")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.paths import is_stream
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
 from hipcache.build import (
@@ -47,7 +48,6 @@ from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
 from hipcache.clang.plan import Plan, SpirvPass
 from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
-from hipcache.disk.paths import is_stream
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
 from hipcache.report.outcome import HOST

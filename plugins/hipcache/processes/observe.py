@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache import native
+from hipcache.base.paths import HARMLESS, absolute, is_of_kernel
+from hipcache.base.times import change_limit, keeps_change_time, latest, moved
 from hipcache.base.values import dataclass
-from hipcache.disk.paths import HARMLESS, absolute, is_of_kernel
-from hipcache.disk.times import change_limit, keeps_change_time, latest, moved
 from hipcache.native.hashing import blake3
 from hipcache.processes import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 

@@ -1,6 +1,6 @@
 """Limits how many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
 
-A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`disk/locks.py`): the
+A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`base/locks.py`): the
 kernel frees it when its process dies. There are as many bytes as compilers may run. The file's content tells who holds
 each: eight bytes with the process id, little-endian. The slots of a process that is stopped (Ctrl-Z in another
 terminal) would hold up every other one: each has a second byte behind all the first ones, its substitute meanwhile,
@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from hipcache.disk import locks
+from hipcache.base import locks
 
 _PAUSE = 0.01  # seconds
 _CHECK = 1.0  # seconds between two checks whether those who hold the slots are stopped

@@ -23,8 +23,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.base.paths import HARMLESS, absolute, components, is_of_kernel, is_own
 from hipcache.base.values import dataclass, field
-from hipcache.disk.paths import HARMLESS, absolute, components, is_of_kernel, is_own
 from hipcache.processes import GPUS, LINK, LIST, READ, STAT
 
 # The system calls that take a path: how the kernel numbers them, where their paths are, and a filter that stops there.

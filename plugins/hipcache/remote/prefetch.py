@@ -14,9 +14,9 @@ from typing import IO
 
 from hipcache import config
 from hipcache.base.errors import HipcacheError
+from hipcache.base.paths import is_of_kernel
 from hipcache.cli import Console
 from hipcache.cli.screen import parse_seconds
-from hipcache.disk.paths import is_of_kernel
 from hipcache.remote.client import open_client
 
 SUMMARY = "fetch the results of a whole build from the remote, before it starts"

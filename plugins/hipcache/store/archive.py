@@ -28,9 +28,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from hipcache.base.atomic import naming
 from hipcache.base.errors import HipcacheError
 from hipcache.base.patterns import pattern
-from hipcache.disk.atomic import naming
 from hipcache.store.layout import ACTIONS, BLOBS, HEADER_BYTES, random_name
 
 # Bytes of a content that travels, as with a remote, and of a record: each is held in memory.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from hipcache.disk import locks
+from hipcache.base import locks
 from hipcache.native.hashing import blake3
 from hipcache.store import packs
 from hipcache.store.confined import Confined, Steady

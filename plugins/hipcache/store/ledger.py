@@ -31,7 +31,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hipcache.disk import locks
+from hipcache.base import locks
 from hipcache.native.hashing import blake3
 from hipcache.store.confined import Confined
 from hipcache.store.layout import LEDGER

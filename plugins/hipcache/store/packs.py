@@ -55,7 +55,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from hipcache.disk import compression
+from hipcache.base import compression
 from hipcache.native.hashing import blake3
 from hipcache.store.confined import MOST_BLOB, Confined
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name, write_all

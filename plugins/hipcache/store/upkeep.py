@@ -28,7 +28,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-from hipcache.disk import locks
+from hipcache.base import locks
 from hipcache.store import faults
 from hipcache.store.confined import MOST_STATISTICS, Confined
 from hipcache.store.layout import (

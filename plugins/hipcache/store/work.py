@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from hipcache.base import locks
 from hipcache.base.errors import StoreError
-from hipcache.disk import locks
 from hipcache.store import faults
 from hipcache.store.confined import MOST_BLOB, Confined, is_strange
 from hipcache.store.entries import Entries

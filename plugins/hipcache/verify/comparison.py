@@ -33,6 +33,7 @@ from pathlib import Path
 from hipcache import __version__
 from hipcache.app import front, kinds
 from hipcache.app.front import world_of
+from hipcache.base import atomic
 from hipcache.base.errors import CompilerFails, HipcacheError, JobFailed, PassThrough, StoreError
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
@@ -45,7 +46,6 @@ from hipcache.clang.frontend import Pass
 from hipcache.clang.plan import Plan
 from hipcache.config import Config
 from hipcache.direct import record
-from hipcache.disk import atomic
 from hipcache.engine import Engine
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes

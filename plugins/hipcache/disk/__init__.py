@@ -1,1 +1,0 @@
-"""Files and their contents: written whole, locked, unpacked; what paths and times tell."""
