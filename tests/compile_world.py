@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from fake_compiler import Compiler, host_template
 from hipcache.app.front import Compiled, make
+from hipcache.build.engine import Engine
 from hipcache.clang import command
-from hipcache.engine import Engine
 from hipcache.processes.slots import SharedSlots
 from hipcache.report.history import History
 from hipcache.store.local import LocalStore

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hip import LAUNCHER, Lab
 from hipcache.app.front import Compiled
+from hipcache.build.engine import Engine
 from hipcache.config import Config, watched_paths
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import key
 from hipcache.direct.remember import remember
-from hipcache.engine import Engine
 from hipcache.report.history import History
 from hipcache.store.local import LocalStore
 

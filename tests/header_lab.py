@@ -10,10 +10,10 @@ from hip import MISS, Compiled, Lab, settle
 from hipcache import config
 from hipcache.app.front import make
 from hipcache.base.values import replace
+from hipcache.build.engine import open_engine
 from hipcache.clang import command
 from hipcache.driver_header import header
 from hipcache.driver_header.entry import ENOUGH, PAYS
-from hipcache.engine import open_engine
 from hipcache.processes.runner import Runner
 from kernels import HIP_IN_SHORT
 

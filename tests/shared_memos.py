@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base.errors import StoreError
-from hipcache.engine import Engine
+from hipcache.build.engine import Engine
 from hipcache.inputs.identity import Memos, memos_in
 from hipcache.store.local import LocalStore
 

@@ -30,10 +30,10 @@ from hipcache.base.errors import (
     pass_through_after,
 )
 from hipcache.base.values import dataclass, replace
+from hipcache.build.engine import Engine, open_engine
 from hipcache.clang import script, tools
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config
-from hipcache.engine import Engine, open_engine
 from hipcache.processes import encode
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling

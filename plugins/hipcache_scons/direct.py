@@ -14,11 +14,11 @@ from hipcache import native
 from hipcache.app.front import Compiled
 from hipcache.base.errors import LibraryError
 from hipcache.base.values import replace
+from hipcache.build.engine import Engine
 from hipcache.config import Config
 from hipcache.direct import remember as records
 from hipcache.direct.provenance import Indirect, Provenance
 from hipcache.direct.record import Rule
-from hipcache.engine import Engine
 from hipcache.report.history import History, Record
 
 from hipcache_scons import shadows

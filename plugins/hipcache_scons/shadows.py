@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from hipcache.base.compression import pack_json, unpack_json
-from hipcache.engine import Engine
+from hipcache.build.engine import Engine
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet, paths

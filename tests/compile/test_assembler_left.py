@@ -11,11 +11,11 @@ from hip import FAILED, LAUNCHER, MISS, PASSED_THROUGH, Lab, settle
 from hipcache.app import front
 from hipcache.base.errors import PassThrough
 from hipcache.base.values import replace
+from hipcache.build.engine import open_engine
 from hipcache.clang import assembler
 from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
-from hipcache.engine import open_engine
 from hipcache.processes.runner import Completed, SubprocessRunner
 
 __all__ = ["kernel"]

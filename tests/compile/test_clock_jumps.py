@@ -16,11 +16,11 @@ from hipcache import native
 from hipcache.app.front import make
 from hipcache.base.times import TICK, keeps_change_time
 from hipcache.base.values import replace
+from hipcache.build.engine import open_engine
 from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
 from hipcache.direct.record import NO_STATE
-from hipcache.engine import open_engine
 from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.store.layout import HEADER_BYTES
 

@@ -8,10 +8,10 @@ import pytest
 from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
 from hipcache.app.front import Compiled, make
+from hipcache.build.engine import open_engine
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
-from hipcache.engine import open_engine
 
 pytestmark = pytest.mark.archs(1)
 

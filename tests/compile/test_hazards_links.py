@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hip import Lab, kernel, settle
+from hipcache.build.engine import open_engine
 from hipcache.clang import driver
 from hipcache.config import Config
-from hipcache.engine import open_engine
 from hipcache.processes.runner import SubprocessRunner, Traced
 
 pytestmark = pytest.mark.archs(1)

@@ -10,10 +10,10 @@ import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, LAUNCHER, Lab, only_19, script, settle
 from hipcache.app.front import Compiled, make
+from hipcache.build.engine import Engine, open_engine
 from hipcache.clang.command import parse
 from hipcache.config import Config, load
 from hipcache.direct.provenance import Provenance
-from hipcache.engine import Engine, open_engine
 from told import explained, statistics
 
 __all__ = ["direct"]

@@ -11,13 +11,13 @@ from direct_lab import Direct, direct, remembered
 from hip import HIT, Lab, settle
 from hipcache import native
 from hipcache.app.front import Compiled, make
+from hipcache.build.engine import Engine, open_engine
 from hipcache.clang import driver
 from hipcache.clang.command import parse
 from hipcache.clang.driver import why_unknown
 from hipcache.clang.tool_answers import Answer
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
-from hipcache.engine import Engine, open_engine
 
 __all__ = ["direct"]
 pytestmark = [

@@ -11,8 +11,8 @@ import pytest
 from hip import HIT, LAUNCHER, Lab, only_19, script
 from hipcache import config as settings
 from hipcache.base.values import replace
+from hipcache.build.engine import open_engine
 from hipcache.clang.command import parse_each
-from hipcache.engine import open_engine
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.verify import comparison
 from hipcache.verify.comparison import Difference, first_difference

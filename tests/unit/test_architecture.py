@@ -26,7 +26,7 @@ LAYERS = """
     iree verify executor remote driver_header link
     __main__ cli app
     planners direct execution
-    cache clang engine
+    cache clang
     build
     report store
     config inputs processes

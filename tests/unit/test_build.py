@@ -232,9 +232,9 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     from hip import COMPILERS, LLVM
     from hipcache.app import front, kinds
     from hipcache.app.kinds import Kind
+    from hipcache.build.engine import open_engine
     from hipcache.clang.command import parse
     from hipcache.config import Config
-    from hipcache.engine import open_engine
     from hipcache.execution.session import Session
     from hipcache.planners import Planned
 

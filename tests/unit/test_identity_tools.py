@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hipcache.build.engine import open_engine
 from hipcache.config import Config
-from hipcache.engine import open_engine
 from hipcache.inputs import identity
 from hipcache.inputs.identity import Identities, Memos
 from hipcache.inputs.trace import RACY

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hipcache.engine import Engine
+from hipcache.build.engine import Engine
 from hipcache.execution.session import Jobs
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.processes.slots import SharedSlots

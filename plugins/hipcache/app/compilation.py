@@ -13,8 +13,8 @@ from hipcache.app.ending import Interrupted, become, become_again, die, take_sig
 from hipcache.app.fallback import Call
 from hipcache.base import features
 from hipcache.base.errors import CompilerFails, HipcacheError
+from hipcache.build.engine import Engine, open_engine
 from hipcache.clang.command import Command
-from hipcache.engine import Engine, open_engine
 from hipcache.report import conditions, telling
 from hipcache.report.outcome import HIT
 

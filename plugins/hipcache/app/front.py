@@ -14,6 +14,7 @@ from hipcache.base import features
 from hipcache.base.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Cache, End, Graph, Process, Unit
+from hipcache.build.engine import Engine
 from hipcache.build.loop import Caches, Executor, InProcess, ResultCache, World, build
 from hipcache.build.storage import LocalFlight
 from hipcache.cache.content import ContentCache
@@ -21,7 +22,6 @@ from hipcache.cache.manifest import ManifestCache
 from hipcache.clang import tools
 from hipcache.clang.command import Command
 from hipcache.clang.frontend import Pass
-from hipcache.engine import Engine
 from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
 from hipcache.planners import Planned

@@ -19,7 +19,7 @@ from hipcache.clang.command import Command, parse_each
 from hipcache.config import Config
 
 if TYPE_CHECKING:
-    from hipcache.engine import Engine
+    from hipcache.build.engine import Engine
     from hipcache.planners import Planner
 
 

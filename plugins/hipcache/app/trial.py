@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from hipcache import config
 from hipcache.app import kinds
 from hipcache.base.errors import JobFailed, LibraryError, PassThrough, StoreError
+from hipcache.build.engine import open_engine
 from hipcache.clang import script
-from hipcache.engine import open_engine
 from hipcache.execution.session import Session
 from hipcache.report import conditions
 

@@ -1,5 +1,6 @@
 """What any build does, with no word of clang: actions with their results (`action`), their order (`graph`), the `loop`
-over them with its caches, the protocols of `storage`, and what is delivered (`delivery`, `depfile`)."""
+over them with its caches, the protocols of `storage`, what is delivered (`delivery`, `depfile`), and the world outside
+(`engine`)."""
 
 from hipcache.build.action import (
     EACH_TIME,

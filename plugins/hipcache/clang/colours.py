@@ -23,11 +23,11 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
+from hipcache.build.engine import Engine
 from hipcache.clang import tool_answers
 from hipcache.clang.command import Command
 from hipcache.clang.tool_answers import Answer
 from hipcache.clang.tools import find
-from hipcache.engine import Engine
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced

@@ -11,13 +11,13 @@ from pathlib import Path
 from hipcache.base.errors import JobFailed, PassThrough, in_words
 from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
+from hipcache.build.engine import Engine
 from hipcache.clang import cuid, tool_answers, tools
 from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.clang.command import Command, messages_file, tokenize
 from hipcache.clang.driver_options import ARCHS, chooses_cuid, refuse_options
 from hipcache.clang.jobs import split
 from hipcache.clang.tool_answers import Answer
-from hipcache.engine import Engine
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, field, replace
+from hipcache.build.engine import Engine
 from hipcache.clang import assembler, colours, driver, plan, tools
 from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.command import Command, messages_file
@@ -31,7 +32,6 @@ from hipcache.clang.driver_options import SERIALIZE, why_passed_through
 from hipcache.clang.jobs import split
 from hipcache.clang.plan import Plan
 from hipcache.clang.tool_answers import Answer, question, recall, remember
-from hipcache.engine import Engine
 from hipcache.inputs.identity import is_script
 from hipcache.processes.runner import Runner
 

@@ -35,6 +35,7 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
+from hipcache.build.engine import Engine
 from hipcache.clang import tool_answers, tools
 from hipcache.clang.command import (
     COMPILES,
@@ -47,7 +48,6 @@ from hipcache.clang.command import (
     preprocesses,
 )
 from hipcache.clang.driver_options import why_passed_through
-from hipcache.engine import Engine
 from hipcache.inputs.identity import is_script
 from hipcache.processes import READ
 from hipcache.processes.observe import Reached

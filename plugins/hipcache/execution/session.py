@@ -10,9 +10,9 @@ from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, StoreFull
 from hipcache.base.values import dataclass, field
+from hipcache.build.engine import Engine
 from hipcache.cache.content import Shelves
 from hipcache.clang.command import Command
-from hipcache.engine import Engine
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.scans import Scans

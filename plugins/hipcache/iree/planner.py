@@ -34,11 +34,11 @@ from hipcache.build import (
     Trace,
     Unit,
 )
+from hipcache.build.engine import Engine
 from hipcache.cache.content import ContentCache
 from hipcache.clang import tool_answers, tools
 from hipcache.clang.tool_answers import VOLATILE
 from hipcache.direct import variables
-from hipcache.engine import Engine
 from hipcache.execution.local import said
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording

@@ -29,6 +29,7 @@ from pathlib import Path
 from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
+from hipcache.build.engine import Engine
 from hipcache.clang import colours, driver, dry_run, tools
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.command import Command, is_relocatable
@@ -42,7 +43,6 @@ from hipcache.clang.driver_options import (
 from hipcache.clang.dry_run import DryRuns, is_wrapper
 from hipcache.clang.jobs import ToolJob, clang_version, output_of, split
 from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
-from hipcache.engine import Engine
 from hipcache.execution.session import Session
 from hipcache.link import bundler, steps, wrapper
 from hipcache.link.bundler import LinkPlan, Unbundle, unbundle

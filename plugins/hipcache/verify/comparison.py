@@ -37,6 +37,7 @@ from hipcache.base import atomic
 from hipcache.base.errors import CompilerFails, HipcacheError, JobFailed, PassThrough, StoreError
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
+from hipcache.build.engine import Engine
 from hipcache.build.loop import Executor, build
 from hipcache.clang import dry_run, plan, script
 from hipcache.clang.cc1 import Role
@@ -46,7 +47,6 @@ from hipcache.clang.frontend import Pass
 from hipcache.clang.plan import Plan
 from hipcache.config import Config
 from hipcache.direct import record
-from hipcache.engine import Engine
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.planners import source
