@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hipcache.app import kinds
 from hipcache.base import features
@@ -22,15 +21,14 @@ from hipcache.cache.manifest import ManifestCache
 from hipcache.clang import tools
 from hipcache.clang.command import Command
 from hipcache.clang.frontend import Pass
+from hipcache.direct import provenance
+from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
 from hipcache.planners import Planned
 from hipcache.processes import encode
 from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
-
-if TYPE_CHECKING:
-    from hipcache.direct.provenance import Indirect, Provenance
 
 
 def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -53,9 +51,8 @@ def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
         planned, graph = stages[-1], stages[-1].graph
         record, outcome = account(session, [stage.graph for stage in stages], ends, graph.path)  # 7.
         files = (*planned.files, *graph.read(ends))
-        return Compiled(
-            outcome, graph.said(ends), record, planned.direct(ends), files, planned.jobs, bool(graph.messages)
-        )
+        direct = provenance_of(session, planned, ends)
+        return Compiled(outcome, graph.said(ends), record, direct, files, planned.jobs, bool(graph.messages))
 
 
 def _build(planned: Planned, session: Session, ends: dict[str, End]) -> None:
@@ -83,7 +80,6 @@ def _make_several(
     engine: Engine, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:
     from hipcache.clang import driver, dry_run
-    from hipcache.direct import provenance
     from hipcache.inputs import watched
 
     first = commands[0]
@@ -103,7 +99,7 @@ def _make_several(
     if sum(compiled.jobs for compiled in done) != jobs or any(compiled.has_messages for compiled in done):
         raise PassThrough("several_sources", "the driver plans all of them differently")
     if not looked:
-        return done, provenance.Indirect(driver.why_unknown(first.part_of))
+        return done, Indirect(driver.why_unknown(first.part_of))
     return done, provenance.together([compiled.provenance for compiled in done], map(watched.of_observation, looked))
 
 

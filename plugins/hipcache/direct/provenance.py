@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hipcache.base.errors import PassThrough
 from hipcache.base.shared import BASEDIR_MARK
 from hipcache.base.values import dataclass
-from hipcache.build import Cache, End, Graph, Slot, delivery
+from hipcache.build import Cache, End, Slot, delivery
 from hipcache.cache.entries import Entry, unpack
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import Command, Unwrapped, expand, words_of
@@ -22,6 +22,7 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
+from hipcache.planners import Planned
 
 # The content of these files comes from the kernel, and changes without their status.
 _KERNELS = ("/proc/", "/sys/")
@@ -57,15 +58,14 @@ class Indirect:
     why: str
 
 
-def provenance_of(
-    session: Session,
-    asked: Asked | AskedToAssemble,
-    graph: Graph,
-    ends: Mapping[str, End],
-    passes: Collection[Slot] = (),
-) -> Provenance | Indirect:
-    """The compile; indirect if not all is known that the outputs of the graph depended on, or some of it has changed.
-    `passes`: over a source."""
+def provenance_of(session: Session, planned: Planned, ends: Mapping[str, End]) -> Provenance | Indirect | None:
+    """The compile, once its graph is built; indirect if not all is known that the outputs of the graph depended on, or
+    some of it has changed. None: commands of this kind have no direct hits."""
+    asked, graph, passes = planned.answer, planned.graph, planned.slots
+    if asked is None:
+        return None
+    if planned.why_indirect:
+        return Indirect(planned.why_indirect)
     try:
         depends = watched.merge(_depends(session, asked, ends, passes))
     except (Untraceable, OSError) as error:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.values import dataclass
-from hipcache.build import End, Graph
+from hipcache.build import End, Graph, Slot
 from hipcache.clang import tools
 from hipcache.inputs.identity import is_script
 
 if TYPE_CHECKING:
-    from hipcache.direct.provenance import Indirect, Provenance
+    from hipcache.clang.dry_run import Asked, AskedToAssemble
     from hipcache.execution.session import Session
 
 Ends = Mapping[str, End]
@@ -38,10 +38,20 @@ class Planned:
         """The number of processes that the driver would run."""
         return 0
 
-    def direct(self, ends: Ends) -> Provenance | Indirect | None:
-        """All that a direct hit of the same command needs, once the graph is built, or why there is none. None:
-        commands of this kind have no direct hits."""
+    @property
+    def answer(self) -> Asked | AskedToAssemble | None:
+        """The driver's answer, on which a direct hit of the command depends. None: commands of this kind have none."""
         return None
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The passes over a source."""
+        return ()
+
+    @property
+    def why_indirect(self) -> str:
+        """In words why the next compile of the same command goes to the engine, too; empty if it need not."""
+        return ""
 
     def failed(self, failed: JobFailed, ends: Ends) -> JobFailed:
         """The failure of a job as the compiler would tell it."""

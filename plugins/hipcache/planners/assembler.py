@@ -15,11 +15,10 @@ from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Gr
 from hipcache.clang import assembler, dry_run
 from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.dry_run import AskedToAssemble
-from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
-from hipcache.planners import Ends, Planned, refuse_script
+from hipcache.planners import Planned, refuse_script
 
 _NAME = "assembler"
 _CODE = "code"
@@ -40,22 +39,22 @@ def plan(session: Session, columns: int | None) -> Planned:
         (Unit(_NAME, job.arch, (job.arch,), True),),
         path,
     )
-    return PlannedAssembly(graph, session, asked)
+    return PlannedAssembly(graph, asked)
 
 
 @dataclass(frozen=True)
 class PlannedAssembly(Planned):
     """The code of one assembler source for one architecture."""
 
-    session: Session
     asked: AskedToAssemble
 
     @property
     def files(self) -> tuple[str, ...]:
         return (self.asked.job.source,)
 
-    def direct(self, ends: Ends) -> Provenance | Indirect:
-        return provenance_of(self.session, self.asked, self.graph, ends)
+    @property
+    def answer(self) -> AskedToAssemble:
+        return self.asked
 
 
 def _action(session: Session, job: AssemblerJob) -> Action:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hipcache.base.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
-from hipcache.build import Bound, End, delivery, ended
+from hipcache.build import Bound, End, Slot, delivery, ended
 from hipcache.cache.manifest import NEVER
 from hipcache.clang import colours, driver, dry_run
 from hipcache.clang.cc1 import Role
@@ -29,7 +29,6 @@ from hipcache.clang.dry_run import Asked
 from hipcache.clang.frontend import Pass, pass_of
 from hipcache.clang.jobs import split
 from hipcache.clang.plan import Plan, with_cuid
-from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.session import Session
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, dependency_rules, graph, source_graph
@@ -64,13 +63,20 @@ class PlannedObject(Planned):
     def jobs(self) -> int:
         return self.asked.plan.jobs
 
-    def direct(self, ends: Ends) -> Provenance | Indirect:
+    @property
+    def answer(self) -> Asked:
+        return self.asked
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return self.source.slots
+
+    @property
+    def why_indirect(self) -> str:
         bundle, spirv = self.source.cut.object, self.asked.plan.spirv
         if bundle and not bundle.tools_beside:
-            return Indirect("the bundler looks for the programs that it starts on PATH")
-        if spirv:
-            return Indirect(f"{spirv.arch} is compiled each time")
-        return provenance_of(self.source.session, self.asked, self.graph, ends, self.source.slots)
+            return "the bundler looks for the programs that it starts on PATH"
+        return f"{spirv.arch} is compiled each time" if spirv else ""
 
     def failed(self, failed: JobFailed, ends: Ends) -> JobFailed:
         """The failure as plain clang reports it, with the outputs that clang leaves. Gives `failed` itself if the
