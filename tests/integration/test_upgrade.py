@@ -122,7 +122,7 @@ def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
 
 
 # Of the engine: the last one is needed only after the object was delivered.
-MODULES = ("app.launch", "app.front", "planners.object", "direct.remember")
+MODULES = ("app.launch", "app.front", "execution.object", "direct.remember")
 
 
 @pytest.mark.parametrize("module", MODULES)

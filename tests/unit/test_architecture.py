@@ -25,7 +25,7 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = """
     iree verify executor remote driver_header link
     __main__ cli app
-    direct planners execution
+    direct execution
     cache clang
     build
     report store

@@ -235,8 +235,8 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     from hipcache.build.engine import open_engine
     from hipcache.clang.command import parse
     from hipcache.config import Config
+    from hipcache.execution.planner import Planned
     from hipcache.execution.session import Session
-    from hipcache.planners import Planned
 
     def plan(session: Session, columns: int | None) -> Planned:
         path = session.command.path(session.command.output)
@@ -246,7 +246,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
         )
         return Planned(Graph((nothing,), (Delivery(path, of("nothing")),), (), path))
 
-    module = ModuleType("hipcache.planners.nothing")
+    module = ModuleType("hipcache.execution.nothing")
     module.plan = plan  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     line = Kind(module.__name__, lambda command: command.source.endswith(".nothing.hip"))

@@ -23,9 +23,9 @@ from hipcache.clang.command import Command
 from hipcache.clang.frontend import Pass
 from hipcache.direct import provenance
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
+from hipcache.execution.planner import Planned
 from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
-from hipcache.planners import Planned
 from hipcache.processes import encode
 from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome

@@ -20,7 +20,7 @@ from hipcache.config import Config
 
 if TYPE_CHECKING:
     from hipcache.build.engine import Engine
-    from hipcache.planners import Planner
+    from hipcache.execution.planner import Planner
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Kind:
 
 # A command is of the first kind that claims it.
 KINDS = (
-    Kind("hipcache.planners.assembler", lambda command: command.assembles),
-    Kind("hipcache.planners.object", script=True),
+    Kind("hipcache.execution.assembler", lambda command: command.assembles),
+    Kind("hipcache.execution.object", script=True),
 )
 
 

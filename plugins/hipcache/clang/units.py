@@ -74,7 +74,7 @@ def _number(job: Cc1Job, files: Files) -> str:
 # A back end reads bitcode. For bitcode, clang uses almost no language options (`CompilerInvocation`, ParseLangArgs):
 # they have had their effect already. The same holds for directories and prefix maps, which clang applies when it writes
 # debug information, coverage and `__FILE__`. A back end's warnings only show that it has messages; the user reads them
-# from a pass in one step with all options (`planners/source`). None of these can affect the code object, so a back
+# from a pass in one step with all options (`execution/source`). None of these can affect the code object, so a back
 # end runs without them: a change of `-Wall` or `-std=` starts no back end. Each option was tested with clang 15 and 19:
 # the code object is the same with and without it. Options that are not listed stay.
 

@@ -40,6 +40,7 @@ from hipcache.clang import tool_answers, tools
 from hipcache.clang.tool_answers import VOLATILE
 from hipcache.direct import variables
 from hipcache.execution.local import said
+from hipcache.execution.planner import Planned
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording
 from hipcache.inputs.basedir import Basedir
@@ -49,7 +50,6 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
-from hipcache.planners import Planned
 from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced

@@ -47,10 +47,10 @@ from hipcache.clang.frontend import Pass
 from hipcache.clang.plan import Plan
 from hipcache.config import Config
 from hipcache.direct import record
+from hipcache.execution import source
+from hipcache.execution.object import ask
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
-from hipcache.planners import source
-from hipcache.planners.object import ask
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.store.confined import Confined
