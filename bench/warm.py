@@ -29,7 +29,7 @@ import page
 from build import ninja_file
 from figures import Figures
 from floor import Copying, CopyingSmall
-from hipcache import native
+from hipcache.base import native
 from measure import timed
 from page import say
 from phases import build_launcher_of_phases

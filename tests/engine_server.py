@@ -34,7 +34,7 @@ import hipcache
 #: Where the server listens, in the directory of the launcher.
 SOCKET = "engines"
 #: Modules that need packages which may be missing, or that are none.
-NOT_YET = ("__main__", "remote", "executor", "native.libhipcache")
+NOT_YET = ("__main__", "remote", "executor")
 
 
 @dataclass

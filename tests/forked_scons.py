@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 # What needs packages that may be missing, and what works as soon as it is imported.
-_NOT_YET = ("hipcache.__main__", "hipcache.remote", "hipcache.native.libhipcache")
+_NOT_YET = ("hipcache.__main__", "hipcache.remote", "hipcache.base.native.libhipcache")
 _NO_MODULES = ("SCons.Tool.ninja.", "SCons.Tool.ninja_tool.")
 
 

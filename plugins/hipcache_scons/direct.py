@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from hipcache import config as settings
-from hipcache import native
 from hipcache.app.front import Compiled
+from hipcache.base import native
 from hipcache.base.errors import LibraryError
 from hipcache.base.values import replace
 from hipcache.build.engine import Engine

@@ -14,8 +14,7 @@ from stat import S_ISREG
 import pytest
 from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, rewrite, settle
-from hipcache import native
-from hipcache.base import shared
+from hipcache.base import native, shared
 from hipcache.base.times import file_systems, keeps_change_time, keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of
@@ -172,7 +171,7 @@ def test_its_variables_are_searched_anew(tmp_path: Path) -> None:
 # Direct hits
 
 _ASK = """import sys
-from hipcache import native
+from hipcache.base import native
 store, directory, *words = sys.argv[1:]
 environ = dict(pair.split("=", 1) for pair in sys.stdin.read().split("\\0"))
 sys.exit(0 if native.hit(store, directory, words, environ, terminal=False, resident=False) else 99)"""

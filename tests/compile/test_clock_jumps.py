@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, only_19, rewrite, same_times, settle
-from hipcache import native
 from hipcache.app.front import make
+from hipcache.base import native
 from hipcache.base.times import TICK, keeps_change_time
 from hipcache.base.values import replace
 from hipcache.build.engine import open_engine

@@ -10,7 +10,7 @@ import pytest
 from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import Lab, only_19
-from hipcache import native
+from hipcache.base import native
 from hipcache.direct import variables
 from hipcache.inputs.identity import Memos
 

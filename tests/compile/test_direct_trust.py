@@ -14,7 +14,7 @@ import pytest
 from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, settle
-from hipcache import native
+from hipcache.base import native
 from hipcache.direct.record import _list as packed_list
 from hipcache.direct.record import _string as packed
 from hipcache.direct.record import key

@@ -12,7 +12,7 @@ import pytest
 from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import LAUNCHER, apart, only_19, settle
-from hipcache import native
+from hipcache.base import native
 from hipcache.base.times import file_systems
 from hipcache.direct.record import SYSTEM_DOMAIN, known_contents, pack_list, state_digest, system_digest
 from hipcache.inputs.watched import (

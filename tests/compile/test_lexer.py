@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hip import FULL, LLVM
-from hipcache import native
+from hipcache.base import native
 from hipcache.inputs.includes import scan
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.lexer import ALL, BARE, TABLE

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, Lab
 from hipcache.base import compression
-from hipcache.native.hashing import blake3
+from hipcache.base.hashing import blake3
 from hipcache.store import entries as entries_module
 from hipcache.store import packs
 from hipcache.store.confined import Confined

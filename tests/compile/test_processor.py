@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, Lab, settle
-from hipcache import native
 from hipcache.app.front import Compiled, make
+from hipcache.base import native
 from hipcache.build.engine import Engine, open_engine
 from hipcache.clang import driver
 from hipcache.clang.command import parse

@@ -11,7 +11,7 @@ import pytest
 from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import HIT, LAUNCHER, MISS, only_19, settle
-from hipcache import native
+from hipcache.base import native
 from hipcache.base.errors import StoreError
 from hipcache.config import Config
 from hipcache.store import seal

@@ -16,7 +16,7 @@ import hipcache
 import pytest
 from dpkg_room import Dpkg, hipcache_of_debian, source_tree
 from hip import FULL, LAUNCHER, script
-from hipcache import native
+from hipcache.base import native
 from makepkg_room import Makepkg
 from nix_room import Nix
 from packaging_rooms import CHECKOUT, FIRST, NEXT, SMALL, Builder, Source, columns, member

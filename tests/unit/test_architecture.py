@@ -30,7 +30,7 @@ LAYERS = """
     build
     report store
     config inputs processes
-    native base hipcache
+    base hipcache
 """
 ORDER = LAYERS.split()
 

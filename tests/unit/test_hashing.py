@@ -11,9 +11,8 @@ from typing import Any
 
 import blake3
 import pytest
-from hipcache import native
-from hipcache.native import hashing
-from hipcache.native.hashing import OwnBlake3
+from hipcache.base import hashing, native
+from hipcache.base.hashing import OwnBlake3
 
 Hasher = Callable[..., Any]
 BOTH = pytest.mark.parametrize("hasher", [blake3.blake3, OwnBlake3], ids=["package", "own"])
@@ -116,11 +115,11 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_else_ours_is() -> None:
-    done = run("from hipcache.native import hashing; print(hashing.blake3.__name__, hashing.blake3(b'').hexdigest())")
+    done = run("from hipcache.base import hashing; print(hashing.blake3.__name__, hashing.blake3(b'').hexdigest())")
     assert (done.stdout, done.stderr) == (f"OwnBlake3 {KNOWN[0]}\n", "")
 
 
 def test_with_neither_nothing_starts_that_would_fail_later() -> None:
     assert native.PATH.name == "libhipcache.so"
-    done = run("from hipcache import native; native._open = lambda: None; import hipcache.native.hashing")
+    done = run("from hipcache.base import native; native._open = lambda: None; import hipcache.base.hashing")
     assert "cannot be loaded" in done.stderr

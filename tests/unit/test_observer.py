@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hipcache import native
+from hipcache.base import native
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
 from hipcache.processes.fork_servers import ForkServers

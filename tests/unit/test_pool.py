@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 
 import pytest
+from hipcache.base import interruptible
 from hipcache.inputs import includes, outline
-from hipcache.native import interruptible
 from hipcache.processes.pool import Pool
 
 PATIENCE = 60  # seconds; some milliseconds are enough

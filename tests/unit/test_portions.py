@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from hipcache.base import interruptible
 from hipcache.inputs import token_pasting
-from hipcache.native import interruptible
 
 WORDS = [b'"', b"\n", b" ", b".inc", b".in", b"bin", b"lude", b"c", b"asm", b"(", b",", b"\\x2e", b'"\n  "', b"l"]
 

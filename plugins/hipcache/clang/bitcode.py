@@ -22,7 +22,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from hipcache import native
+from hipcache.base import native
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.clang.cuid import clangs_hash

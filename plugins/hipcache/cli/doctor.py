@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache import config, native
+from hipcache import config
 from hipcache.app import trial
-from hipcache.base import compression, features
+from hipcache.base import compression, features, native
 from hipcache.base.errors import ConfigError, HipcacheError, StoreError
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.base.errors import HipcacheError
+from hipcache.base.hashing import blake3
 from hipcache.cache import entries as passes
 from hipcache.cache import records
 from hipcache.cli import Console
 from hipcache.cli.export import NANO, is_answer
 from hipcache.cli.screen import ProgressLine, plural
-from hipcache.native.hashing import blake3
 from hipcache.store import archive
 from hipcache.store.archive import ArchiveEntry
 from hipcache.store.layout import (

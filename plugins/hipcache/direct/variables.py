@@ -26,10 +26,9 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from hipcache import native
+from hipcache.base import interruptible, native
 from hipcache.inputs.identity import Memos
 from hipcache.inputs.keys import make_key
-from hipcache.native import interruptible
 from hipcache.processes import encode
 
 _BEGINNING = 8

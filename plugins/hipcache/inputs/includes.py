@@ -13,12 +13,11 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from hipcache.base import shared
+from hipcache.base import interruptible, shared
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.inputs import lexer, preprocessed, token_pasting
 from hipcache.inputs.scans import Scan
-from hipcache.native import interruptible
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")

@@ -15,10 +15,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from hipcache.base import shared
+from hipcache.base import interruptible, shared
+from hipcache.base.hashing import blake3
 from hipcache.base.values import dataclass
-from hipcache.native import interruptible
-from hipcache.native.hashing import blake3
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
 FORMAT = shared.KEY_FORMAT

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hipcache import native
-from hipcache.base import shared
+from hipcache.base import interruptible, native, shared
+from hipcache.base.native import Lexed
 from hipcache.base.shared import WORD_IN_LINES, WORD_KNOWN, WORD_NAMES
 from hipcache.inputs import token_pasting
-from hipcache.native import Lexed, interruptible
 
 ALL, BARE, RAW = shared.LEXER_ALL, shared.LEXER_BARE, shared.LEXER_RAW
 

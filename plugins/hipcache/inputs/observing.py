@@ -12,12 +12,12 @@ import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from hipcache.base.native import SELF_LISTED
 from hipcache.base.paths import absolute, is_of_kernel
 from hipcache.base.patterns import pattern
 from hipcache.base.times import latest
 from hipcache.base.values import dataclass, field
 from hipcache.inputs.readset import by_directory, paths
-from hipcache.native import SELF_LISTED
 
 # As clang writes relative names into dependency files.
 _DOTS = pattern(r"^(?:\./+)+")

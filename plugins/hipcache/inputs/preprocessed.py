@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from hipcache import native
+from hipcache.base import native
 from hipcache.base.patterns import pattern
 
 LINE = "__LINE__"

@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from hipcache.base import interruptible
 from hipcache.base.patterns import pattern
-from hipcache.native import interruptible
 
 # Macros and directives that make a pass read something, or depend on something that is not in its files.
 TIMES = ("__DATE__", "__TIME__", "__TIMESTAMP__")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from hipcache.base.errors import LibraryError
-from hipcache.native import ForkServer
+from hipcache.base.native import ForkServer
 
 # What a program's loader and C library heed before its `main` runs.
 _OF_LOADER = ("LD_", "GLIBC_", "MALLOC_")

@@ -19,11 +19,11 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from hipcache import native
+from hipcache.base import native
+from hipcache.base.hashing import blake3
 from hipcache.base.paths import HARMLESS, absolute, is_of_kernel
 from hipcache.base.times import change_limit, keeps_change_time, latest, moved
 from hipcache.base.values import dataclass
-from hipcache.native.hashing import blake3
 from hipcache.processes import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 
 #: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from hipcache.native import interruptible
+from hipcache.base import interruptible
 from hipcache.processes.runner import signals_deferred
 
 T = TypeVar("T")

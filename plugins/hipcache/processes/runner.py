@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
+from hipcache.base import interruptible
+from hipcache.base.native import ForkServer, Observing
 from hipcache.base.values import dataclass
-from hipcache.native import ForkServer, Observing, interruptible
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.fork_servers import ForkServers
 from hipcache.processes.observe import Reached

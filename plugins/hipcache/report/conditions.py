@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hipcache import native, processes
-from hipcache.base import features
+from hipcache import processes
+from hipcache.base import features, native
 from hipcache.base.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.base.values import dataclass
 from hipcache.config import Config

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.base import locks
-from hipcache.native.hashing import blake3
+from hipcache.base.hashing import blake3
 from hipcache.store import packs
 from hipcache.store.confined import Confined, Steady
 from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hipcache.base import locks
-from hipcache.native.hashing import blake3
+from hipcache.base.hashing import blake3
 from hipcache.store.confined import Confined
 from hipcache.store.layout import LEDGER
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from hipcache import native
-from hipcache.base import compression
+from hipcache.base import compression, native
 from hipcache.base.errors import StoreError
+from hipcache.base.hashing import blake3
 from hipcache.base.values import dataclass, field
 from hipcache.config import Config
-from hipcache.native.hashing import blake3
 from hipcache.store import StoreSize, faults, output, seal
 from hipcache.store.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.store.entries import Entries

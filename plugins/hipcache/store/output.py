@@ -25,7 +25,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.native.hashing import blake3
+from hipcache.base.hashing import blake3
 from hipcache.store.layout import DamagedEntry, random_name, read_all, write_all
 
 FICLONE = 0x40049409  # linux/fs.h; older Pythons have no name for it

@@ -56,7 +56,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hipcache.base import compression
-from hipcache.native.hashing import blake3
+from hipcache.base.hashing import blake3
 from hipcache.store.confined import MOST_BLOB, Confined
 from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name, write_all
 

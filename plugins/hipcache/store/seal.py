@@ -24,8 +24,8 @@ from pathlib import Path
 
 from hipcache.base import shared
 from hipcache.base.errors import StoreError
+from hipcache.base.hashing import blake3
 from hipcache.base.values import dataclass, replace
-from hipcache.native.hashing import blake3
 
 CONTEXT = shared.SEAL_CONTEXT
 NAME_DOMAIN = shared.terminated(shared.SEALED_NAME_DOMAIN)

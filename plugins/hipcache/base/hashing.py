@@ -10,7 +10,7 @@ import ctypes
 import os
 from typing import TYPE_CHECKING
 
-from hipcache import native
+from hipcache.base import native
 
 if TYPE_CHECKING:
     import mmap

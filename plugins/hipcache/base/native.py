@@ -1,4 +1,4 @@
-"""The native library: the C files of this directory, called in this process. Each function raises LibraryError if the
+"""The native library: the C files of `native/`, called in this process. Each function raises LibraryError if the
 library is missing, or was built from other sources than these (a checkout that was updated and not installed again)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hipcache.base import shared
 from hipcache.base.errors import LibraryError
 from hipcache.base.values import dataclass
 
-PATH = Path(__file__).with_name("libhipcache.so")
+PATH = Path(__file__).parents[1] / "native" / "libhipcache.so"
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
