@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from hipcache.base import interruptible
+from hipcache.build.loop import Pool
 from hipcache.inputs import includes, outline
-from hipcache.processes.pool import Pool
 
 PATIENCE = 60  # seconds; some milliseconds are enough
 
