@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from hipcache.base import locks
+from hipcache.base.paths import runtime_directory
 from hipcache.processes import slots
-from hipcache.processes.slots import SharedSlots, runtime_directory
+from hipcache.processes.slots import SharedSlots
 from most_at_once import most_at_once
 
 # The user's slots

@@ -1,4 +1,5 @@
-"""Paths that the kernel answers itself (processes, devices, the machine), streams, and what this user can reach."""
+"""Paths that the kernel answers itself (processes, devices, the machine), streams, what this user can reach, and this
+user's private directories."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from hipcache.base.patterns import pattern
 
@@ -134,3 +136,44 @@ def is_null(path: str) -> bool:
     except OSError:
         return False
     return path == os.devnull and stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
+
+
+def runtime_directory(environ: Mapping[str, str]) -> str:
+    """A private directory for the locks and sockets of this user, made if it is not there. "" if none can be had."""
+    return next(_runtime_directories(environ, ("/tmp",)), "")
+
+
+def places_for_marks(environ: Mapping[str, str]) -> Iterator[str]:
+    """The same, and others for a file that may lie anywhere: the disk of the first may be full."""
+    yield from _runtime_directories(environ, (environ.get("TMPDIR", ""), "/tmp", "/dev/shm"))
+
+
+def places_for_files(environ: Mapping[str, str]) -> Iterator[str]:
+    """Private directories for what is large, as XDG_RUNTIME_DIR is memory."""
+    yield from _private_directories([], (environ.get("TMPDIR", ""), "/tmp"))
+
+
+def _runtime_directories(environ: Mapping[str, str], shared: Sequence[str]) -> Iterator[str]:
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    own = [os.path.join(runtime, "hipcache")] if runtime and _is_of(os.geteuid(), runtime) else []
+    yield from _private_directories(own, shared)
+
+
+def _private_directories(own: list[str], shared: Sequence[str]) -> Iterator[str]:
+    """`shared`: directories in which everybody may write, and ours has a name that anybody could have taken."""
+    mine = os.geteuid()
+    for path in own + [f"{directory}/hipcache-{mine}" for directory in shared if directory]:
+        with suppress(OSError):
+            with suppress(FileExistsError):
+                os.mkdir(path, mode=0o700)  # a TMPDIR that is not there stays so
+            status = os.stat(path, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine and not status.st_mode & 0o022:
+                yield path
+
+
+def _is_of(user: int, directory: str) -> bool:
+    """After sudo, it may be the directory of the user who started it."""
+    try:
+        return os.stat(directory).st_uid == user
+    except OSError:
+        return False

@@ -14,13 +14,14 @@ from typing import Any
 
 from hipcache.base import features
 from hipcache.base.errors import StoreError
+from hipcache.base.paths import runtime_directory
 from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
 from hipcache.inputs.identity import Memos, memos_in
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
-from hipcache.processes.slots import Slots, open_slots, runtime_directory
+from hipcache.processes.slots import Slots, open_slots
 from hipcache.report import conditions
 from hipcache.report.history import History, Record
 from hipcache.store.layout import HISTORY

@@ -22,13 +22,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from hipcache.base.compression import pack_json, unpack_json
+from hipcache.base.paths import places_for_files
 from hipcache.base.values import dataclass, field, replace
 from hipcache.clang.frontend import FrontEnd
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.processes.slots import places_for_files
 from hipcache.store.local import LocalStore
 
 # Three sets of options with 22 architectures and the host. It may be memory.

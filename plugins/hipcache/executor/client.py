@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hipcache.base.errors import ConfigError
+from hipcache.base.paths import runtime_directory
 from hipcache.base.values import dataclass, field
 from hipcache.build import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
 from hipcache.execution.local import LocalProcess, places, why_nowhere_else
@@ -33,7 +34,7 @@ from hipcache.executor import workers
 from hipcache.executor.workers import ExecutorAddress
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.keys import digest_bytes
-from hipcache.processes.slots import SharedSlots, runtime_directory
+from hipcache.processes.slots import SharedSlots
 from hipcache.remote import address
 from hipcache.remote.backend import STATUS
 from hipcache.remote.client import Client, Tell

@@ -28,7 +28,7 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -234,47 +234,6 @@ def _jobserver(flags: str, limit: int) -> Jobserver | None:
         return Jobserver(read, writer, limit)
     except (OSError, ValueError):
         return None
-
-
-def runtime_directory(environ: Mapping[str, str]) -> str:
-    """A private directory for this user's slots, made if it is not there. "" if none can be had."""
-    return next(_runtime_directories(environ, ("/tmp",)), "")
-
-
-def places_for_marks(environ: Mapping[str, str]) -> Iterator[str]:
-    """The same, and others for a file that may lie anywhere: the disk of the first may be full."""
-    yield from _runtime_directories(environ, (environ.get("TMPDIR", ""), "/tmp", "/dev/shm"))
-
-
-def places_for_files(environ: Mapping[str, str]) -> Iterator[str]:
-    """Private directories for what is large, as XDG_RUNTIME_DIR is memory."""
-    yield from _private_directories([], (environ.get("TMPDIR", ""), "/tmp"))
-
-
-def _runtime_directories(environ: Mapping[str, str], shared: Sequence[str]) -> Iterator[str]:
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    own = [os.path.join(runtime, "hipcache")] if runtime and _is_of(os.geteuid(), runtime) else []
-    yield from _private_directories(own, shared)
-
-
-def _private_directories(own: list[str], shared: Sequence[str]) -> Iterator[str]:
-    """`shared`: directories in which everybody may write, and ours has a name that anybody could have taken."""
-    mine = os.geteuid()
-    for path in own + [f"{directory}/hipcache-{mine}" for directory in shared if directory]:
-        with contextlib.suppress(OSError):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path, mode=0o700)  # a TMPDIR that is not there stays so
-            status = os.stat(path, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine and not status.st_mode & 0o022:
-                yield path
-
-
-def _is_of(user: int, directory: str) -> bool:
-    """After sudo, it may be the directory of the user who started it."""
-    try:
-        return os.stat(directory).st_uid == user
-    except OSError:
-        return False
 
 
 def default_limit() -> int:

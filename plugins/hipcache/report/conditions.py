@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from hipcache import processes
 from hipcache.base import features, native
 from hipcache.base.errors import ConfigError, LibraryError, PassThrough, StoreError
+from hipcache.base.paths import places_for_marks
 from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
-from hipcache.processes.slots import places_for_marks
 from hipcache.report import statistics, telling
 from hipcache.store import faults, seal
 from hipcache.store.confined import Confined
