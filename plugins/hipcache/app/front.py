@@ -1,30 +1,23 @@
-"""One command from its plan to its report (the numbered steps of ARCHITECTURE.md), in its world: the local store, and
-executors on this machine."""
+"""One command from its plan to its report (the numbered steps of ARCHITECTURE.md)."""
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from hipcache.app import kinds
-from hipcache.base import features
 from hipcache.base.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
-from hipcache.build import Bound, Cache, End, Graph, Process, Unit
+from hipcache.build import End, Graph, Unit
 from hipcache.build.engine import Engine
-from hipcache.build.loop import Caches, Executor, InProcess, ResultCache, World, build
-from hipcache.build.storage import LocalFlight
-from hipcache.cache.content import ContentCache
-from hipcache.cache.manifest import ManifestCache
+from hipcache.build.loop import build
 from hipcache.clang import tools
 from hipcache.clang.command import Command
-from hipcache.clang.frontend import Pass
 from hipcache.direct import provenance
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.execution.planner import Planned
 from hipcache.execution.session import Session
+from hipcache.execution.world import world_of
 from hipcache.inputs.identity import is_script
 from hipcache.processes import encode
 from hipcache.report.history import VARIABLES, Record, UnitRecord
@@ -101,72 +94,6 @@ def _make_several(
     if not looked:
         return done, Indirect(driver.why_unknown(first.part_of))
     return done, provenance.together([compiled.provenance for compiled in done], map(watched.of_observation, looked))
-
-
-class Executors(dict[type, Executor]):
-    """Imported on demand: a hit runs nothing. One of each kind for all threads: they know what the others do."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self._session = session
-        self._lock = threading.Lock()
-
-    def __missing__(self, kind: type) -> Executor:
-        with self._lock:
-            if kind not in self:
-                self[kind] = self._of(kind)
-        return self[kind]
-
-    def _of(self, kind: type) -> Executor:
-        if kind is Pass:
-            from hipcache.execution.passes import ObservedPass
-
-            return ObservedPass(self._session)
-        if kind is Process:
-            from hipcache.execution.local import LocalProcess
-
-            local, executions = LocalProcess(self._session), self._session.engine.executions
-            if executions:
-                for executor in features.added("executor"):
-                    found: Executor = executor(self._session, local, executions())
-                    return found
-            return local
-        return InProcess()
-
-
-class ResultCaches(dict[Cache, ResultCache]):
-    """A feature's is imported when the first action asks for it."""
-
-    def __init__(self, session: Session, content: ContentCache, manifest: ManifestCache) -> None:
-        super().__init__({Cache.NEVER: content, Cache.CONTENT: content, Cache.MANIFEST: manifest})
-        self._session, self._content = session, content
-
-    def __missing__(self, policy: Cache) -> ResultCache:
-        self[policy] = next(features.modules_for("CACHES", policy.value)).result_cache(self._session, self._content)
-        return self[policy]
-
-
-def world_of(session: Session) -> World:
-    shelf = session.shelves.shelf
-    content = ContentCache(shelf)
-    passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
-    caches: ResultCache = Caches(ResultCaches(session, content, passes))
-    if session.engine.remote and not session.engine.recache:
-        caches = next(features.added("shared_cache"))(caches, session.shelves)
-    jobs, flight = session.jobs, LocalFlight(session.engine.store)
-    adopt = partial(_adopt, session, passes)
-    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, adopt)
-
-
-def _adopt(session: Session, manifest: ManifestCache, bound: Bound) -> bool:
-    """See `Edits.adopt`."""
-    from hipcache.execution import passes
-
-    ask = partial(passes.preprocess, session)
-    adopted = replace(manifest.edits, preprocess=ask, clock=session.engine.clock).adopt(bound) is not None
-    if adopted:
-        session.serve("an edit changes nothing here, as the preprocessor says: the results from before it are used")
-    return adopted
 
 
 @dataclass(frozen=True)

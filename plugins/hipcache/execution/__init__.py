@@ -1,2 +1,2 @@
-"""One command. Its planner (`planner`) makes the graph: `object` and `source`, `assembler`. Where its actions run:
-`local`, as processes; `passes`, observed; `session`: of the current compile."""
+"""One command. Its planner (`planner`) makes the graph: `object` and `source`, `assembler`. Where its actions run
+(`world`): `local`, as processes; `passes`, observed; `session`: of the current compile."""

@@ -32,7 +32,6 @@ from pathlib import Path
 
 from hipcache import __version__
 from hipcache.app import front, kinds
-from hipcache.app.front import world_of
 from hipcache.base import atomic
 from hipcache.base.errors import CompilerFails, HipcacheError, JobFailed, PassThrough, StoreError
 from hipcache.base.values import dataclass, replace
@@ -50,6 +49,7 @@ from hipcache.direct import record
 from hipcache.execution import source
 from hipcache.execution.object import ask
 from hipcache.execution.session import Session
+from hipcache.execution.world import world_of
 from hipcache.inputs.keys import digest_bytes
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
