@@ -14,7 +14,7 @@ import pytest
 from hip import HIT, LAUNCHER, MISS, Lab, kernel, let_others_in, settle
 from hipcache.cli.toolchain import FAULT, Check
 from hipcache.config import Config
-from hipcache.remote import doctor
+from hipcache.remote import checks
 from remote_lab import Server, Team, nginx, remote_counts, running, uploaded
 from remote_team import patient, web
 
@@ -175,8 +175,8 @@ def test_a_server_that_was_emptied_is_filled_again(team: Team, web: Server) -> N
 
 def test_the_doctor_names_the_packages_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    (found,) = doctor.check(Config(dir=tmp_path, remote=("grpc://cache:1",), executor=("none",)))
+    (found,) = checks(Config(dir=tmp_path, remote=("grpc://cache:1",), executor=("none",)))
     assert found == Check(
         FAULT, "remotes and executors need protobuf, grpcio", f"{sys.executable} -m pip install protobuf grpcio"
     )
-    assert not list(doctor.check(Config(dir=tmp_path, executor=("none",))))
+    assert not list(checks(Config(dir=tmp_path, executor=("none",))))

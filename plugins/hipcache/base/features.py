@@ -12,6 +12,7 @@ there: a function, or modules named as text, which are imported when they are ne
     hints            gives a store of what can be made again, beside the user's and on this machine alone
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too
+    checks           gives lines of the doctor for the settings
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered
     WHOLE_COMPILE    the module whose `WholeCompile` keeps the record of a whole compile for a team
     STORAGE_HELPER   the module whose `serve` is the process that holds connections
@@ -20,7 +21,6 @@ there: a function, or modules named as text, which are imported when they are ne
     QUEUE            the module whose `empty` removes what waits in a store
     ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
     COUNTERS         the fields of the `report.statistics.CounterGroup` of what is counted
-    CHECKS           the module whose `check` gives lines of the doctor for the settings
     VERBS            a subcommand of `hipcache.VERBS` -> its module
     STANDS_ON        another feature, without which it adds nothing
 """

@@ -210,8 +210,8 @@ def check_settings(console: Console) -> Iterator[Check]:
         yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
     if not faults:
         yield _check_observation()
-    for checks in features.modules("CHECKS"):
-        yield from checks.check(settings)
+    for checks in features.added("checks"):
+        yield from checks(settings)
 
 
 def _check_observation() -> Check:

@@ -11,16 +11,17 @@ it precompiled comes to the same bytes: docs/design/driver_header.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hipcache.cli.toolchain import Check
+    from hipcache.config import Config
     from hipcache.execution.passes import FrontEndWay
     from hipcache.execution.session import Session
     from hipcache.store.local import LocalStore
 
-CHECKS = "hipcache.driver_header.doctor"
 # As of `report.statistics.CounterGroup`.
 COUNTERS = {
     "name": "preambles",
@@ -54,3 +55,19 @@ def hints(environ: Mapping[str, str]) -> LocalStore | None:
             files.size()
             return files
     return None
+
+
+def checks(settings: Config) -> Iterator[Check]:
+    from hipcache.cli.screen import plural
+    from hipcache.cli.toolchain import FAULT, OK, Check
+    from hipcache.report import statistics
+
+    if not settings.preambles:
+        return
+    counts = statistics.read(settings.dir).counted["preambles"]
+    if counts["different"]:
+        hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
+        times = plural(counts["different"], "time")
+        yield Check(FAULT, f"precompiled headers changed an output {times}: off for that compiler", hint)
+    else:
+        yield Check(OK, f"front ends may use the driver's header precompiled ({settings.origins['preambles']})")
