@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hipcache.base import atomic
+from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, field
 from hipcache.build.action import Digest
-from hipcache.inputs.keys import digest_bytes
 
 
 @dataclass(frozen=True)

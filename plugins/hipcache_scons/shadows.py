@@ -15,9 +15,9 @@ import os
 from collections.abc import Iterable, Sequence
 
 from hipcache.base.compression import pack_json, unpack_json
+from hipcache.base.keys import make_key
 from hipcache.build.engine import Engine
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet, paths
 from hipcache.report.history import Record
 

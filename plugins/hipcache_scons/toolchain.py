@@ -17,13 +17,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, StoreError
+from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.build.engine import Engine
 from hipcache.clang import driver, plan, script, tools
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import expand
 from hipcache.clang.plan import Plan
 from hipcache.inputs.identity import Identities
-from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.runner import Runner, SubprocessRunner
 
 # Options that differ between two sources, or between two runs.

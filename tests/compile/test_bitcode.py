@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, FULL, HIT, LLVM, Lab, only_19, script, since_18
+from hipcache.base.keys import digest_bytes
 from hipcache.clang import bitcode
 from hipcache.clang.cuid import clangs_hash
-from hipcache.inputs.keys import digest_bytes
 
 CUID = "5eed"
 SOURCE = """\

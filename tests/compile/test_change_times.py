@@ -15,8 +15,8 @@ import pytest
 from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, rewrite, settle
 from hipcache.base import native, shared
+from hipcache.base.keys import digest_bytes
 from hipcache.base.times import file_systems, keeps_change_time, keeps_times
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files

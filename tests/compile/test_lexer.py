@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hip import FULL, LLVM
 from hipcache.base import native
+from hipcache.base.keys import digest_bytes
 from hipcache.inputs.includes import scan
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.lexer import ALL, BARE, TABLE
 from test_comments import without_comments
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIP_IN_SHORT, HIT, LLVM, MISS, Compiled, Lab, kernel, only_15, only_19
-from hipcache.inputs.elf import may_hold
+from hipcache.base.elf import may_hold
 
 # What the next build shares
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hip import ENGINE_ALONE, HIT, LAUNCHER, MISS, Lab, only_19
 from hipcache.base.errors import HipcacheError
+from hipcache.base.keys import digest_file
 from hipcache.cli.build_directory import Build, all_used_by, used_by
-from hipcache.inputs.keys import digest_file
 from hipcache.store import archive
 from hipcache.store.layout import action_name, blob_name
 from hipcache.store.local import LocalStore

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.base.errors import StoreError
-from hipcache.inputs.keys import digest_bytes
+from hipcache.base.keys import digest_bytes
 from hipcache.remote.backend import blob_of
 from hipcache.remote.envelope import Envelope
 from hipcache.remote.helper import transfer as module

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hip import settle
-from hipcache.inputs.keys import digest_file
+from hipcache.base.keys import digest_file
 from hipcache.remote import invocation
 from hipcache.remote.helper import start as module
 from hipcache.remote.helper.commands import Listed, Question

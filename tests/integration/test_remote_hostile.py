@@ -15,8 +15,8 @@ from remote_lab import HAS_CLIENTS
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
+from hipcache.base.keys import digest_bytes
 from hipcache.config import Config
-from hipcache.inputs.keys import digest_bytes
 from hipcache.remote import backend, envelope
 from hipcache.remote.address import parse
 from hipcache.remote.backend import Backend, Blob, Progress, RemoteError, blob_of, connect

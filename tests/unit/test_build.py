@@ -12,11 +12,11 @@ from types import ModuleType
 
 import pytest
 from hipcache.base.errors import JobFailed, PassThrough
+from hipcache.base.keys import digest_bytes
 from hipcache.build.action import Action, Literal, Source, Step
 from hipcache.build.graph import Delivery, Graph
 from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
-from hipcache.inputs.keys import digest_bytes
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 from memory_world import NEVER, Memory, made_of, memory, of, path
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hipcache.base.keys import digest_file, make_key
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import (
     Action,
@@ -28,7 +29,6 @@ from hipcache.cache.manifest import NEVER, ManifestCache
 from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
 from hipcache.iree.planner import ObservedCache

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.clang import cc1, spelling
 from hipcache.clang.jobs import Cc1Job
-from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 
 
 def test_a_digest_is_64_lower_case_hexadecimal_digits() -> None:

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from hipcache.base.keys import digest_bytes
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import scan
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import Status
 from hipcache.inputs.scans import Scan, Scanned, Scans
 from hipcache.inputs.trace import RACY, Files

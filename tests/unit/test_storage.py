@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hipcache.base.keys import digest_bytes
 from hipcache.build.action import Digest
 from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents, LocalFlight, SingleFlight
-from hipcache.inputs.keys import digest_bytes
 from hipcache.store.local import LocalStore
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 

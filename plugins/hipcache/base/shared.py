@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hipcache
 
-# The first part of each key (`inputs/keys`).
+# The first part of each key (`base/keys`).
 KEY_FORMAT = "10"
 # Of direct records (`direct/record`): the kind in their keys, and what stands before each text that is hashed.
 DIRECT_KIND = "direct 3"

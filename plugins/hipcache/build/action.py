@@ -12,8 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol, Union
 
+from hipcache.base.keys import Key, digest_bytes, digest_file, make_key
 from hipcache.base.values import dataclass, field, replace
-from hipcache.inputs.keys import Key, digest_bytes, digest_file, make_key
 from hipcache.inputs.readset import ReadSet
 
 # Contents: their digests, and where they are while an action runs.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hipcache.base.errors import StoreError
+from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
 from hipcache.build.engine import Engine
 from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hipcache.base.keys import is_digest
 from hipcache.base.values import replace
 from hipcache.cache import entries
 from hipcache.cache.content import duration
 from hipcache.cache.entries import Entry
-from hipcache.inputs.keys import is_digest
 from hipcache.inputs.readset import ReadSet
 
 # Entries of a pass whose outputs are fetched and sent: each may be an object of some megabytes.

@@ -23,10 +23,10 @@ from itertools import product
 from pathlib import Path
 
 from hipcache.base import native
+from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.clang.cuid import clangs_hash
-from hipcache.inputs.keys import digest_bytes
 
 # What a module declares of what a reader of bitcode may upgrade (llvm/lib/IR/AutoUpgrade.cpp), and its assembly.
 #

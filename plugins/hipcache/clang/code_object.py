@@ -21,7 +21,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from hipcache.inputs import elf
+from hipcache.base import elf
 
 _SHARED = 3  # ET_DYN
 # SHT_*

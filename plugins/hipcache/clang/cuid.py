@@ -25,9 +25,9 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
+from hipcache.base.keys import make_key
 from hipcache.clang.command import output_in, words_of
 from hipcache.clang.driver_options import ARCHS
-from hipcache.inputs.keys import make_key
 
 if TYPE_CHECKING:
     from hashlib import md5

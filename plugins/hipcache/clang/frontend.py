@@ -6,6 +6,7 @@ from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
+from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import ActionWork, Bound
@@ -13,7 +14,6 @@ from hipcache.clang import cc1, plan
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs import preprocessed
-from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 
 # Options that change with every run of a pass.
@@ -108,7 +108,7 @@ class FrontEnd:
         return packed or self.hides_paths_for_good(bitcode=bitcode)
 
     def hides_paths_for_good(self, *, bitcode: bool) -> bool:
-        """The same of an object whose compressed sections are unpacked and looked into (`inputs.elf`)."""
+        """The same of an object whose compressed sections are unpacked and looked into (`base.elf`)."""
         options = self.job.options
         if self.auxiliary or any(option.name.startswith(_HASHES_PATHS) for option in options):
             return True

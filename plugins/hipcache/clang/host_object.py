@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 import struct
 
+from hipcache.base import elf
 from hipcache.base.values import dataclass
-from hipcache.inputs import elf
 
 # Of the fat binary, and of the new driver's package.
 SECTIONS = (b".hip_fatbin", b".llvm.offloading")

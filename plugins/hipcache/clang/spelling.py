@@ -16,12 +16,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
+from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs import preprocessed
-from hipcache.inputs.keys import Key, make_key
 
 # The names of those that are -fX and -fno-X.
 _SWITCHES = frozenset(

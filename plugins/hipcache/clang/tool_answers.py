@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hipcache.base.compression import pack_json, unpack_json
+from hipcache.base.keys import make_key
 from hipcache.base.values import dataclass
 from hipcache.build.engine import Engine
-from hipcache.inputs.keys import make_key
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 

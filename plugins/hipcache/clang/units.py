@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.clang import jobs
@@ -31,7 +32,6 @@ from hipcache.clang.jobs import Cc1Job, ToolJob
 from hipcache.clang.plan import DevicePass, Plan
 from hipcache.clang.tools import which
 from hipcache.inputs.identity import Identities, is_script
-from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
 
 # Names with the number of a file in them: static device variables of an object without a CUID.

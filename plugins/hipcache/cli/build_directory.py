@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hipcache.base.errors import HipcacheError, PassThrough
+from hipcache.base.keys import digest_file, make_key
 from hipcache.cache import records
 from hipcache.clang import tools
 from hipcache.clang.command import Command, parse_each
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import digest_file, make_key
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.base.errors import HipcacheError, nearest
+from hipcache.base.keys import digest_file
 from hipcache.base.values import replace
 from hipcache.cli import Console
 from hipcache.cli.screen import plural
@@ -19,7 +20,6 @@ from hipcache.config import Config
 from hipcache.direct import elsewhere
 from hipcache.direct.record import Output
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import digest_file
 from hipcache.report import build, conditions, outcome, statistics
 from hipcache.report.causes import FIRST_COMPILE
 from hipcache.report.history import History, Record, UnitRecord

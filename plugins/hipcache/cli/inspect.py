@@ -9,10 +9,10 @@ from contextlib import suppress
 
 from hipcache import config
 from hipcache.base.errors import HipcacheError
+from hipcache.base.keys import is_digest
 from hipcache.cli import Console
 from hipcache.cli.explain import recorded
 from hipcache.cli.screen import plural
-from hipcache.inputs.keys import is_digest
 from hipcache.inputs.readset import ReadSet, paths
 from hipcache.report.history import Record, UnitRecord
 from hipcache.store.local import LocalStore

@@ -25,13 +25,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from hipcache import __version__
+from hipcache.base.keys import make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.shared import DIRECT_KIND_ELSEWHERE
 from hipcache.base.values import replace
 from hipcache.build import depfile
 from hipcache.direct.record import NO_STATE, DirectRecord, Rule, of_project, variables_digest
 from hipcache.inputs.basedir import MARK, Basedir
-from hipcache.inputs.keys import make_key
 from hipcache.inputs.watched import GUARD
 
 _PLAIN = pattern(r"(?:/[\w.+@-]+)+", re.ASCII)

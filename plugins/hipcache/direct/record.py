@@ -78,10 +78,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hipcache import __version__
 from hipcache.base import shared
+from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.base.shared import terminated
 from hipcache.base.values import dataclass
 from hipcache.config.files import project_file
-from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.inputs.readset import Status, status_of
 from hipcache.inputs.watched import (
     ABSENT,

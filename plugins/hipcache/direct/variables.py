@@ -27,8 +27,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from hipcache.base import interruptible, native
+from hipcache.base.keys import make_key
 from hipcache.inputs.identity import Memos
-from hipcache.inputs.keys import make_key
 from hipcache.processes import encode
 
 _BEGINNING = 8

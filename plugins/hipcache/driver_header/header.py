@@ -19,11 +19,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.frontend import FrontEnd
 from hipcache.inputs import preprocessed
-from hipcache.inputs.keys import Key, make_key
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, StoreError, StoreFull
+from hipcache.base.keys import make_key
 from hipcache.base.values import dataclass, replace
 from hipcache.build import depfile
 from hipcache.build.storage import LocalActions, LocalContents
@@ -26,7 +27,6 @@ from hipcache.driver_header.trust import Trust, Turn
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
-from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable

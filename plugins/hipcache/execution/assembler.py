@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass
 from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Graph, Policy, Process, Ref, Unit
 from hipcache.clang import assembler, dry_run
@@ -17,7 +18,6 @@ from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.dry_run import AskedToAssemble
 from hipcache.execution.planner import Planned, refuse_script
 from hipcache.execution.session import Session
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
 
 _NAME = "assembler"

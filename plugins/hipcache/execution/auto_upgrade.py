@@ -16,11 +16,11 @@ import threading
 from pathlib import Path
 
 from hipcache.base.errors import JobFailed
+from hipcache.base.keys import make_key
 from hipcache.base.values import dataclass, field
 from hipcache.clang.bitcode import declared_items
 from hipcache.clang.frontend import FrontEnd
 from hipcache.execution.session import Session
-from hipcache.inputs.keys import make_key
 
 _NAME = "reader of bitcode"  # in messages
 _FORMAT = 1

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import make_key
 from hipcache.base.paths import is_stream
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
@@ -49,7 +50,6 @@ from hipcache.clang.frontend import BITCODE, NEUTRAL, OUTPUT, FrontEnd, Pass
 from hipcache.clang.plan import Plan, SpirvPass
 from hipcache.clang.units import DeviceUnit, ObjectUnit, Units
 from hipcache.execution.session import Session
-from hipcache.inputs.keys import make_key
 from hipcache.report.outcome import HOST
 
 # The code of one offload arch, from the source: its passes, its back end and its link, as actions.

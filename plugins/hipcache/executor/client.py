@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hipcache.base.errors import ConfigError
+from hipcache.base.keys import digest_bytes
 from hipcache.base.paths import runtime_directory
 from hipcache.base.values import dataclass, field
 from hipcache.build import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
@@ -33,7 +34,6 @@ from hipcache.execution.session import Session
 from hipcache.executor import workers
 from hipcache.executor.workers import ExecutorAddress
 from hipcache.inputs.identity import is_script
-from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import SharedSlots
 from hipcache.remote import address
 from hipcache.remote.backend import STATUS

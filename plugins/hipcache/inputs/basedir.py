@@ -66,7 +66,7 @@ class Basedir:
     def named_in(self, content: bytes) -> bool:
         """Also where that is in compressed debug information. Of a probe the random name alone: a prefix map may leave
         it."""
-        from hipcache.inputs import elf  # a hit has no new text
+        from hipcache.base import elf  # a hit has no new text
 
         names = (os.fsencode(self.path), os.fsencode(os.path.basename(self.probe)))
         return any(raw in content or elf.may_hold(content, raw) for raw in names if raw)

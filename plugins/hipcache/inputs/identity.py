@@ -28,9 +28,9 @@ from pathlib import Path
 
 from hipcache.base.compression import STORED, inflate
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import digest_file, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
-from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import tells
 from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched

@@ -21,9 +21,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
+from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.inputs import outline
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import MessageLine, ReadFile
 
 _COLOURS = pattern(r"\x1b\[[0-9;]*[mK]")

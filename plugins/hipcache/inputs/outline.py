@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hipcache.base import interruptible
+from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
 from hipcache.inputs import lexer, preprocessed
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadFile, ReadSet, alike, is_as_it_was
 from hipcache.inputs.trace import Files, Untraceable
 

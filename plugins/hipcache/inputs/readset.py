@@ -25,10 +25,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from hipcache.base.keys import digest_file
 from hipcache.base.paths import may_read
 from hipcache.base.times import keeps_change_time
 from hipcache.base.values import dataclass
-from hipcache.inputs.keys import digest_file
 
 Status = tuple[int, int, int, int, int]
 # A directory, with a slash at its end (empty: the working directory), and names that were looked for there in vain. A

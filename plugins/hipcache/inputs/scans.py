@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hipcache.base.compression import pack_json, unpack_json
+from hipcache.base.keys import make_key
 from hipcache.base.values import dataclass
-from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
 
 # To be raised with each change of what a scan looks for.

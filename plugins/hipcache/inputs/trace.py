@@ -13,10 +13,10 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 
+from hipcache.base.keys import digest_bytes, digest_file
 from hipcache.base.paths import absolute, why_not_missing
 from hipcache.inputs import search
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.inputs.readset import ReadSet, Status, first_names, is_as_it_was, status_of, tells
 from hipcache.inputs.scans import Scan, Scanned, Scans
 from hipcache.inputs.search import Listings

@@ -40,9 +40,9 @@ from typing import NamedTuple
 
 from hipcache.base import native
 from hipcache.base.hashing import blake3
+from hipcache.base.keys import digest_bytes
 from hipcache.base.paths import MISSING, why_not_missing
 from hipcache.base.times import keeps_change_time, keeps_times
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import status_of
 from hipcache.processes import LINK as LOOKED_AT_LINK
 from hipcache.processes import LIST, READ, observe

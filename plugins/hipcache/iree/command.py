@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from hipcache.base.errors import PassThrough, Refused, nearest
+from hipcache.base.keys import digest_bytes
 from hipcache.base.paths import is_stream
 from hipcache.base.patterns import pattern
 from hipcache.clang.command import Command, expand, no_hint
 from hipcache.config import Config
-from hipcache.inputs.keys import digest_bytes
 
 # IREE's two targets for AMD GPUs are not each other: what a command says and IREE would silently make otherwise.
 #

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import digest_bytes, make_key
 from hipcache.base.paths import absolute, is_of_kernel
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
@@ -45,7 +46,6 @@ from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Memos, is_script
-from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable

@@ -20,13 +20,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.clang import bitcode, jobs
 from hipcache.clang.jobs import ToolJob, inputs, known_link, output_of, split
 from hipcache.execution.session import Session
-from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.link import steps
 from hipcache.link.steps import CODE
 

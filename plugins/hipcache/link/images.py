@@ -15,8 +15,8 @@ import mmap
 import struct
 from collections.abc import Iterable, Iterator
 
+from hipcache.base import elf
 from hipcache.base.values import dataclass
-from hipcache.inputs import elf
 
 Content = bytes | mmap.mmap
 

@@ -18,6 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 from hipcache.base.errors import PassThrough
+from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import Action, ActionOutput, Graph, Inputs, Literal, Ran, Ref, Source, Word
@@ -28,7 +29,6 @@ from hipcache.clang.host_object import UnknownObject
 from hipcache.clang.jobs import COUNTING, ToolJob, clang_version, known_link, split
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
-from hipcache.inputs.keys import digest_bytes
 from hipcache.link import steps
 from hipcache.link.images import HIP, Embedded, UnknownFile, archive, read_images
 from hipcache.link.steps import CODE

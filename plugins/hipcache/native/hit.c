@@ -13,7 +13,7 @@
 enum { HEX_BYTES = 2 * DIGEST_BYTES };
 enum { SIZE_BYTES = 8, MOST_DIRECT = 16 << 20 }; /* the paths of 1,000 headers take 25 KB */
 
-/* A text of a key, after its length: inputs/keys.py. */
+/* A text of a key, after its length: base/keys.py. */
 static void key_text(bytes *key, const char *text) {
     char length[24];
     append(key, length, (size_t)snprintf(length, sizeof length, "%zu:", strlen(text)));

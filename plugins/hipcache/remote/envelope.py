@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf.message import DecodeError
 
+from hipcache.base.keys import is_digest
 from hipcache.base.values import dataclass
-from hipcache.inputs.keys import is_digest
 from hipcache.remote import reapi_pb2 as reapi
 from hipcache.remote.backend import MOST_CONTENT, Blob, blob_of
 from hipcache.store.seal import Seal

@@ -33,6 +33,7 @@ from functools import lru_cache
 
 from hipcache import __version__
 from hipcache.base.errors import StoreError
+from hipcache.base.keys import digest_file, is_digest, make_key
 from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import records
 from hipcache.config.files import project_file
@@ -40,7 +41,6 @@ from hipcache.direct import elsewhere, record, variables
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Memos
-from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.inputs.readset import Status, known_by
 from hipcache.inputs.watched import FILE, GUARD, GUARD_DIGITS, Watched
 from hipcache.store.local import LocalStore

@@ -19,8 +19,8 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+from hipcache.base.keys import is_digest
 from hipcache.base.values import dataclass
-from hipcache.inputs.keys import is_digest
 from hipcache.store.confined import Confined, Strange
 
 DIRECTORY = "remote"

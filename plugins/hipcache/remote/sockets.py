@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import hipcache
 from hipcache.base.errors import ConfigError
+from hipcache.base.keys import digest_bytes
 from hipcache.base.paths import runtime_directory
 from hipcache.base.shared import CREDENTIALS
 from hipcache.config import Config
-from hipcache.inputs.keys import digest_bytes
 from hipcache.remote import address, queue
 from hipcache.remote.address import parse
 

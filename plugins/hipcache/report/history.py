@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hipcache.base.compression import pack_json, unpack_json
+from hipcache.base.keys import digest_bytes
 from hipcache.base.values import asdict, dataclass, replace
-from hipcache.inputs.keys import digest_bytes
 from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore, Notes

@@ -34,6 +34,7 @@ from hipcache import __version__
 from hipcache.app import front, kinds
 from hipcache.base import atomic
 from hipcache.base.errors import CompilerFails, HipcacheError, JobFailed, PassThrough, StoreError
+from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
 from hipcache.build.engine import Engine
@@ -50,7 +51,6 @@ from hipcache.execution import source
 from hipcache.execution.object import ask
 from hipcache.execution.session import Session
 from hipcache.execution.world import world_of
-from hipcache.inputs.keys import digest_bytes
 from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.store.confined import Confined

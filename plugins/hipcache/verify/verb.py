@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from hipcache import config
 from hipcache.base.errors import HipcacheError
+from hipcache.base.keys import is_digest
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build.engine import open_engine
 from hipcache.build.loop import Pool
@@ -25,7 +26,6 @@ from hipcache.cache import records
 from hipcache.cli import Console, build_directory
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
-from hipcache.inputs.keys import is_digest
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.confined import Confined
 from hipcache.store.faults import as_store_error

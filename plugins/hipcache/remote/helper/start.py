@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 from hipcache import config as settings
 from hipcache.base import shared
 from hipcache.base.errors import ConfigError, StoreError
+from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.base.paths import runtime_directory
 from hipcache.base.times import keeps_change_time
 from hipcache.base.values import dataclass, field, replace
 from hipcache.config import Config
-from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.remote import backend
 from hipcache.remote.backend import Begun
 from hipcache.store.local import LocalStore

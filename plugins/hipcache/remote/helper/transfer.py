@@ -15,10 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from hipcache.base.errors import StoreError
+from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import entries, records
 from hipcache.cache.entries import Entry
-from hipcache.inputs.keys import digest_bytes
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
