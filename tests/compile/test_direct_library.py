@@ -11,7 +11,7 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import Lab, only_19
 from hipcache.base import native
-from hipcache.direct import variables
+from hipcache.inputs import variables
 from hipcache.inputs.identity import Memos
 
 __all__ = ["direct"]

@@ -49,6 +49,7 @@ from hipcache.clang.command import (
 )
 from hipcache.clang.driver_options import why_passed_through
 from hipcache.inputs.identity import is_script
+from hipcache.inputs.variables import VOLATILE
 from hipcache.processes import READ
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
@@ -68,7 +69,7 @@ _CLOCKS_OF_SHELLS = pattern(
     rb"\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS)\b|\(\([^\n]*\b(?:EPOCHSECONDS|SECONDS)\b|%\([^)\n]*\)T"
 )
 # Variables that no key has, but for TMPDIR, by which the two runs would differ. `cd -` reads OLDPWD.
-_VOLATILE = "|".join(sorted(tool_answers.VOLATILE - {"_", "TMPDIR"})).encode()
+_VOLATILE = "|".join(sorted(VOLATILE - {"_", "TMPDIR"})).encode()
 _VOLATILE_OF_SHELLS = pattern(rb"\$\{?[#!]?(?:" + _VOLATILE + rb")\b|\bcd[ \t]+-(?![\w-])")
 _COMMENT = pattern(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _OTHERS = pattern(rb"#![^\n]*\b(?:python|perl|ruby|lua|tclsh|node)")
@@ -223,5 +224,5 @@ def _compiler(reached: Reached) -> tuple[str, ...]:
 
 
 def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
-    names = sorted({*before, *after} - tool_answers.VOLATILE - _NO_MATTER)
+    names = sorted({*before, *after} - VOLATILE - _NO_MATTER)
     return {name: after.get(name) for name in names if before.get(name) != after.get(name)}

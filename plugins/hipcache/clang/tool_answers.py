@@ -19,16 +19,9 @@ from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.keys import make_key
 from hipcache.base.values import dataclass
 from hipcache.build.engine import Engine
+from hipcache.inputs.variables import VOLATILE
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
-
-# Variables that a build tool or a shell changes with every command, and that no compiler reads.
-VOLATILE = frozenset(
-    [
-        *("_", "OLDPWD", "SHLVL", "TMPDIR", "COLUMNS", "LINES"),
-        *("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKE_TERMERR", "MAKE_TERMOUT", "NINJA_STATUS"),
-    ]
-)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from hipcache.clang.command import Command, Unwrapped, expand, words_of
 from hipcache.clang.driver import why_unknown
 from hipcache.clang.dry_run import Asked, AskedToAssemble
 from hipcache.clang.tools import which
-from hipcache.direct import variables
 from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.execution.planner import Planned
 from hipcache.execution.session import Session
-from hipcache.inputs import watched
+from hipcache.inputs import variables, watched
 from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched

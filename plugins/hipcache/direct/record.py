@@ -18,7 +18,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.states` gives for `watched`; NO_STATE if not known
     racy          8 bytes, little-endian: nanoseconds after which a file is old enough
     ignored       string: the names of variables that do not matter, each followed by NUL; PWD among them still
-                  matters where it is another name of the working directory (`direct/variables.py`)
+                  matters where it is another name of the working directory (`inputs/variables.py`)
     outputs       string: for each one "x" if it is executable, else "-"; 32 bytes: digest of the blob; 8 bytes,
                   little-endian: its size; string: absolute path, which must be one that the command names
                   (`native/places.c`)

@@ -10,7 +10,6 @@ from hipcache.base import features, times
 from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass
 from hipcache.build.engine import Engine
-from hipcache.direct import variables
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
     NO_STATE,
@@ -24,7 +23,7 @@ from hipcache.direct.record import (
     system_digest,
     variables_digest,
 )
-from hipcache.inputs import watched
+from hipcache.inputs import variables, watched
 from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import ABSENT, FILE, PROCESSOR, SAME, Watched
 from hipcache.report import statistics

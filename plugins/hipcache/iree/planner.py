@@ -38,17 +38,16 @@ from hipcache.build import (
 from hipcache.build.engine import Engine
 from hipcache.cache.content import ContentCache
 from hipcache.clang import tool_answers, tools
-from hipcache.clang.tool_answers import VOLATILE
-from hipcache.direct import variables
 from hipcache.execution.local import said
 from hipcache.execution.planner import Planned
 from hipcache.execution.session import Session
-from hipcache.inputs import observing, recording
+from hipcache.inputs import observing, recording, variables
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Memos, is_script
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable
+from hipcache.inputs.variables import VOLATILE
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
 from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
@@ -194,7 +193,7 @@ def _surroundings(
     environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memos: Memos
 ) -> Iterator[tuple[str, str]]:
     """Parts of a key that are neither words of the command nor files: variables, if iree-compile can read them by name
-    (`direct/variables`), and the processor. It matters for `--iree-llvmcpu-target-cpu=host`, and for constants that are
+    (`inputs/variables`), and the processor. It matters for `--iree-llvmcpu-target-cpu=host`, and for constants that are
     computed on it during compilation. `tools`: digest -> files. Raises PassThrough."""
     never = variables.never_asked(environ, tools, memos)
     for name in sorted(environ.keys() - never - VOLATILE - _SEEN):

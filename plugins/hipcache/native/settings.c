@@ -207,7 +207,7 @@ static bool find_store(settings *found) {
     return found->store[0] || below(found->store, "XDG_CACHE_HOME", ".cache", "");
 }
 
-/* Those that a record leaves out, since they change no output (direct/variables.py). */
+/* Those that a record leaves out, since they change no output (inputs/variables.py). */
 static bool find_choices(settings *found) {
     const char *resident = value("HIPCACHE_RESIDENT"), *verify = value("HIPCACHE_VERIFY"), *prefetch = value("HIPCACHE_PREFETCH");
     const char *readonly = value("HIPCACHE_READONLY");

@@ -238,7 +238,7 @@ static bool is_ignored(bytes names, const char *variable) {
     return false;
 }
 
-/* Is PWD another name of the working directory (direct/variables.py: compared)? */
+/* Is PWD another name of the working directory (inputs/variables.py: compared)? */
 static bool renames(const char *path, const char *directory) {
     struct stat named, here;
     return path[0] == '/' && strcmp(path, directory) != 0 && stat(path, &named) == 0 && stat(directory, &here) == 0 &&

@@ -37,8 +37,9 @@ from hipcache.base.keys import digest_file, is_digest, make_key
 from hipcache.base.values import dataclass, field, replace
 from hipcache.cache import records
 from hipcache.config.files import project_file
-from hipcache.direct import elsewhere, record, variables
+from hipcache.direct import elsewhere, record
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
+from hipcache.inputs import variables
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Memos
 from hipcache.inputs.readset import Status, known_by
@@ -285,7 +286,7 @@ class Adoption:
     that it has read. The native launcher compares all that the record lists, as ever.
 
     Which variables matter is known by name, and another machine has others: those that the tools of the record never
-    ask for are added to those that it ignores (`direct/variables`). Are the tools others, the record does not hold in
+    ask for are added to those that it ignores (`inputs/variables`). Are the tools others, the record does not hold in
     any case.
 
     `environ`: of the command; `base`: the base directory, or nothing; `content`: who has direct records, where not only

@@ -31,6 +31,13 @@ from hipcache.base.keys import make_key
 from hipcache.inputs.identity import Memos
 from hipcache.processes import encode
 
+# Variables that a build tool or a shell changes with every command, and that no compiler reads.
+VOLATILE = frozenset(
+    [
+        *("_", "OLDPWD", "SHLVL", "TMPDIR", "COLUMNS", "LINES"),
+        *("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKE_TERMERR", "MAKE_TERMOUT", "NINJA_STATUS"),
+    ]
+)
 _BEGINNING = 8
 _FAMILIES = (
     *("LD_", "LC_", "LANG", "GLIBC", "MALLOC_", "HIPCACHE_"),
@@ -50,8 +57,6 @@ def ignored(
 ) -> tuple[str, ...]:
     """The names of all variables that a direct hit need not compare (PWD: see `compared`). `tools`: as below, empty if
     not all are known; `terminal`: did messages go to one? `shared`: will other machines use the record?"""
-    from hipcache.clang.tool_answers import VOLATILE  # the storage helper has no planning
-
     foreign = {"PWD"} if tools else set()
     if tools and (shared or _have_been_met(tools, memos)):
         foreign |= never_asked(environ, tools, memos)
