@@ -235,7 +235,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     from hipcache.build.engine import open_engine
     from hipcache.clang.command import parse
     from hipcache.config import Config
-    from hipcache.execution.planner import Planned
+    from hipcache.execution import Planned
     from hipcache.execution.session import Session
 
     def plan(session: Session, columns: int | None) -> Planned:

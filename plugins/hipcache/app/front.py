@@ -15,7 +15,7 @@ from hipcache.clang import tools
 from hipcache.clang.command import Command
 from hipcache.direct import provenance
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
-from hipcache.execution.planner import Planned
+from hipcache.execution import Planned
 from hipcache.execution.session import Session
 from hipcache.execution.world import world_of
 from hipcache.inputs.identity import is_script

@@ -20,7 +20,7 @@ from hipcache.config import Config
 
 if TYPE_CHECKING:
     from hipcache.build.engine import Engine
-    from hipcache.execution.planner import Planner
+    from hipcache.execution import Planner
 
 
 @dataclass(frozen=True)

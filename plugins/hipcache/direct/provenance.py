@@ -16,7 +16,7 @@ from hipcache.clang.driver import why_unknown
 from hipcache.clang.dry_run import Asked, AskedToAssemble
 from hipcache.clang.tools import which
 from hipcache.direct.record import Output, Outputs, Rule
-from hipcache.execution.planner import Planned
+from hipcache.execution import Planned
 from hipcache.execution.session import Session
 from hipcache.inputs import variables, watched
 from hipcache.inputs.readset import ReadSet, Status, status_of

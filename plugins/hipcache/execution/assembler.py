@@ -16,7 +16,7 @@ from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Gr
 from hipcache.clang import assembler, dry_run
 from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.dry_run import AskedToAssemble
-from hipcache.execution.planner import Planned, refuse_script
+from hipcache.execution import Planned, refuse_script
 from hipcache.execution.session import Session
 from hipcache.inputs.trace import Untraceable
 

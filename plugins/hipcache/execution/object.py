@@ -29,7 +29,7 @@ from hipcache.clang.dry_run import Asked
 from hipcache.clang.frontend import Pass, pass_of
 from hipcache.clang.jobs import split
 from hipcache.clang.plan import Plan, with_cuid
-from hipcache.execution.planner import Ends, Planned
+from hipcache.execution import Ends, Planned
 from hipcache.execution.session import Session
 from hipcache.execution.source import SourceGraph, dependency_rules, graph, source_graph
 from hipcache.report.outcome import FAILED

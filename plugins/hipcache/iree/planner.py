@@ -38,8 +38,8 @@ from hipcache.build import (
 from hipcache.build.engine import Engine
 from hipcache.cache.content import ContentCache
 from hipcache.clang import tool_answers, tools
+from hipcache.execution import Planned
 from hipcache.execution.local import said
-from hipcache.execution.planner import Planned
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording, variables
 from hipcache.inputs.basedir import Basedir

@@ -43,8 +43,8 @@ from hipcache.clang.driver_options import (
 from hipcache.clang.dry_run import DryRuns, is_wrapper
 from hipcache.clang.jobs import ToolJob, clang_version, output_of, split
 from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option
+from hipcache.execution import Ends, Planned, refuse_script
 from hipcache.execution.object import cuid_of
-from hipcache.execution.planner import Ends, Planned, refuse_script
 from hipcache.execution.session import Session
 from hipcache.execution.source import SourceGraph, dependency_rules, source_graph
 from hipcache.link import bundler, steps, wrapper
