@@ -121,7 +121,7 @@ class Editing(SubprocessRunner):
         super().__init__()
         self.source, self.when = source, when
 
-    def group(self) -> Editing:
+    def group(self, servers: object = None) -> Editing:
         return self
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:

@@ -241,7 +241,7 @@ def test_one_that_is_lost_or_damaged_is_made_again(header_lab: Lab) -> None:
 class Spoiling(SubprocessRunner):
     """Gives passes with a precompiled header another output."""
 
-    def group(self) -> SubprocessRunner:
+    def group(self, servers: object = None) -> SubprocessRunner:
         return self
 
     def trace(self, argv: Sequence[str], **how: Any) -> Traced:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.archs(1)
 
 
 class Runner(SubprocessRunner):
-    def group(self) -> SubprocessRunner:
+    def group(self, servers: object = None) -> SubprocessRunner:
         return self
 
 

@@ -114,7 +114,7 @@ class Noisy(SubprocessRunner):
                 file.write(os.urandom(8))
         return done
 
-    def group(self) -> Runner:
+    def group(self, servers: object = None) -> Runner:
         return self
 
 
@@ -157,7 +157,7 @@ class Broken(SubprocessRunner):
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
         return super().run([self._program, *argv[1:]] if "-c" in argv else argv, cwd=cwd, env=env)
 
-    def group(self) -> Runner:
+    def group(self, servers: object = None) -> Runner:
         return self
 
 
