@@ -33,6 +33,12 @@ __attribute__((constructor)) static void load(void) {
     FILE *log = fopen(LOG, "a");
     fprintf(log, "%s\n", program_invocation_name);
     fclose(log);
+#ifdef OPEN
+    (void)open("/dev/null", O_RDONLY);
+#endif
+#ifdef SAYS
+    fputs("loaded", stderr);
+#endif
 #ifdef THREAD
     pthread_t thread;
     pthread_create(&thread, NULL, wait_for_ever, NULL);
@@ -44,7 +50,7 @@ int main(int count, char **words) {
     sigset_t blocked;
     struct stat found;
     if (count > 1 && !strcmp(words[1], "abort")) abort();
-    if (count > 1 && !strcmp(words[1], "sleep")) { puts("begun"); fflush(stdout); sleep(60); }
+    if (count > 1 && !strcmp(words[1], "sleep")) { return sleep(count > 2 ? atoi(words[2]) : 60), 0; }
     for (int i = 0; i < count; i++) printf("word %s\n", words[i]);
     for (char **one = environ; *one; one++) printf("variable %s\n", *one);
     printf("directory %s, parent %d, first %d\n", getcwd(text, sizeof text), (int)getppid(), first--);
@@ -122,17 +128,36 @@ def test_groups_share_it_and_one_that_is_killed_leaves_it_to_the_others(tmp_path
     assert loads(tmp_path) == 1
 
 
-@pytest.mark.parametrize("options", [("-static",), ("-DTHREAD",), ("-fsanitize=address",)])
+@pytest.mark.parametrize("options", [("-static",), ("-DTHREAD",), ("-DOPEN",), ("-DSAYS",), ("-fsanitize=address",)])
 def test_one_that_cannot_be_loaded_so_is_started_each_time(tmp_path: Path, options: tuple[str, ...]) -> None:
     program, served = built(tmp_path, *options), runner()
     assert [run(served, program, ASAN_OPTIONS="detect_leaks=0").status for _ in range(3)] == [3] * 3
     assert loads(tmp_path) >= 3
 
 
-def test_where_the_user_has_a_library_loaded_it_is_started_each_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT", "LD_DEBUG"])
+def test_where_the_user_has_the_loader_do_more_it_is_started_each_time(tmp_path: Path, name: str) -> None:
     program, served = built(tmp_path), runner()
-    assert [run(served, program, LD_PRELOAD="").status for _ in range(3)] == [3] * 3
+    assert [run(served, program, **{name: ""}).status for _ in range(3)] == [3] * 3
     assert loads(tmp_path) == 3
+
+
+@pytest.mark.parametrize("places", ["lib", "/nowhere:", "/proc/self/cwd/lib"])
+def test_its_libraries_are_those_of_a_program_that_is_started_there(tmp_path: Path, places: str) -> None:
+    for place in (tmp_path / "one", tmp_path / "one/lib", tmp_path / "other", tmp_path / "other/lib"):
+        place.mkdir()
+        text = f'const char *where(void) {{ return "{place.relative_to(tmp_path)}"; }}'
+        words = ["cc", "-x", "c", "-shared", "-fPIC", "-o", place / "libwhere.so", "-"]
+        subprocess.run(words, input=text, text=True, check=True)
+    text = "#include <stdio.h>\nconst char *where(void); int main(void) { puts(where()); }"
+    program = tmp_path / "program"
+    words = ["cc", "-x", "c", "-o", program, "-", f"-L{tmp_path}/one", "-lwhere"]
+    subprocess.run(words, input=text, text=True, check=True)
+    served = runner()
+    for _ in range(2):
+        for name in ("one", "other"):
+            done = served.run([str(program)], cwd=tmp_path / name, env={"LD_LIBRARY_PATH": places})
+            assert done.stdout.decode() == name + "/lib\n" * ("lib" in places) + "\n" * ("lib" not in places)
 
 
 def test_another_environment_of_the_loader_has_another_one(tmp_path: Path) -> None:
@@ -155,13 +180,19 @@ def test_a_directory_that_is_gone_is_told(tmp_path: Path) -> None:
     assert run(served, program).status == 3
 
 
-def test_when_it_has_died_the_program_is_started(tmp_path: Path) -> None:
-    program, served = built(tmp_path), runner()
+def test_when_it_has_died_the_program_is_started_and_what_it_began_goes_on(tmp_path: Path) -> None:
+    program, servers, ended = built(tmp_path), ForkServers(lambda _: True), list[Completed]()
+    served = SubprocessRunner(servers)
+    thread = threading.Thread(target=lambda: ended.append(run(served, program, "sleep", "2")))
+    thread.start()
     assert run(served, program).status == 3
-    for child in _children(os.getpid(), program):
-        os.kill(child, signal.SIGKILL)
+    os.kill(_server(program), signal.SIGKILL)
     assert [run(served, program).status for _ in range(2)] == [3] * 2
     assert loads(tmp_path) == 3
+    thread.join(60)
+    assert [done.status for done in ended] == [0]
+    servers.close()
+    assert not _children(os.getpid(), program)
 
 
 def test_many_begin_at_once(tmp_path: Path) -> None:
@@ -186,7 +217,10 @@ def test_nothing_is_left_when_it_is_closed(tmp_path: Path) -> None:
     assert _children(os.getpid(), program)
     servers.close()
     assert not _children(os.getpid(), program)
-    assert run(SubprocessRunner(servers), program).status == 3
+    for _ in range(2):
+        assert run(SubprocessRunner(servers), program).status == 3
+    assert not _children(os.getpid(), program)
+    assert loads(tmp_path) == 3
 
 
 def test_all_that_it_has_begun_ends_with_who_asked(tmp_path: Path) -> None:
@@ -216,6 +250,20 @@ threads = [threading.Thread(target=run) for _ in range(3)]
             return
         time.sleep(0.01)
     raise AssertionError(f"they are left: {started}")
+
+
+def _server(program: str) -> int:
+    """The number of the process that serves the program."""
+    for child in _children(os.getpid(), program):
+        if b"fork-server" in Path(f"/proc/{child}/cmdline").read_bytes() and _began(child) == min(
+            map(_began, _children(os.getpid(), program))
+        ):
+            return child
+    raise AssertionError("there is none")
+
+
+def _began(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def _children(parent: int, program: str) -> list[int]:

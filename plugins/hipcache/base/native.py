@@ -252,30 +252,40 @@ def _is_dynamic(program: str) -> bool:
 
 
 class ForkServer:
-    """A loaded program, which begins anew for each command (`fork_server.c`)."""
+    """A loaded program, which begins anew for each command (`native/fork_server.c`)."""
 
-    def __init__(self, program: str, environ: Mapping[str, str]) -> None:
-        """Raises OSError if the program cannot be served so, LibraryError."""
+    def __init__(self, program: str, directory: str, environ: Mapping[str, str]) -> None:
+        """It is loaded as one that is started in that directory. Raises OSError if it cannot be so, LibraryError."""
         self._library, self.handle = load(), ctypes.c_void_p()
-        library, null = self._library._name, os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        library, variables = self._library._name, {**environ, "LD_PRELOAD": self._library._name}
+        null, said = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), os.memfd_create("said")
         try:
             # These two are between the names in LD_PRELOAD.
             if _is_dynamic(program) and not any(letter in library for letter in ": "):
                 self._library.hipcache_fork_server.restype = ctypes.c_void_p
-                variables = texts(f"{name}={value}" for name, value in {**environ, "LD_PRELOAD": library}.items())
-                self.handle.value = self._library.hipcache_fork_server(os.fsencode(program), variables, null)
+                self.handle.value = self._library.hipcache_fork_server(
+                    os.fsencode(program),
+                    texts(f"{name}={value}" for name, value in variables.items()),
+                    os.fsencode(directory),
+                    (ctypes.c_int * 3)(null, said, said),
+                )
+            if self.handle and os.fstat(said).st_size:
+                self.close()
+                raise OSError(errno.ENOEXEC, "it has something to say before it begins", program)
         finally:
             os.close(null)
+            os.close(said)
         if not self.handle:
             raise OSError(errno.ENOEXEC, "it cannot be loaded once for several processes", program)
 
     def close(self) -> None:
         """It ends, and with it what it has begun."""
         if self.handle:
-            self._library.hipcache_fork_server_free(self.handle)
-            self.handle.value = None
+            self._library.hipcache_fork_server_end(self.handle)
 
-    __del__ = close
+    def __del__(self) -> None:
+        if self.handle:
+            self._library.hipcache_fork_server_free(self.handle)
 
 
 class Observing:

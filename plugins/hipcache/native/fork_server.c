@@ -7,16 +7,18 @@
  * waits for it and ends it as any other; and it is observed from there on (observe.c).
  *
  * Whoever gets no server, starts the program: a static one does not load us, and begins as if it had been started with one
- * word that it does not know; one with threads before `main` is not copied. Not for musl, whose `raise` uses the number of
- * the thread that was copied. */
+ * word that it does not know; one that has threads or open files before `main`, or for which the loader has something to
+ * say, is not copied. Not for musl, whose `raise` uses the number of the thread that was copied. */
 #define _GNU_SOURCE
 #include "observe.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,8 +29,8 @@
 
 #define FORK_SERVER "--hipcache-fork-server" /* its only word */
 
-enum { PATIENCE_MS = 10000 /* for a program to be loaded */ };
-enum { WORDS, STREAMS, SOCKET = STREAMS + 3, MEMORY /* the descriptors of a request, in this order */ };
+enum { PATIENCE_MS = 2000 /* for a program to be loaded */ };
+enum { WORDS, GO, STREAMS, SOCKET = STREAMS + 3, MEMORY /* the descriptors of a request, in this order */ };
 
 /* What one descriptor holds, each text with its NUL: the directory, the words, the environment. */
 typedef struct {
@@ -39,6 +41,8 @@ typedef struct {
 struct fork_server {
     pthread_mutex_t lock; /* of requests */
     int socket;
+    bool ended;
+    sem_t end;
     pthread_t keeper;
     observing process;
     start begun;
@@ -48,21 +52,20 @@ struct fork_server {
 typedef int (*main_function)(int count, char **words, char **environment);
 static main_function program_main;
 
-/* Is this the only thread? Others would not be copied. */
-static bool is_alone(void) {
-    char text[4096];
-    const int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    const ssize_t size = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (size <= 0)
-        return false;
-    text[size] = 0;
-    char *at = strrchr(text, ')'); /* num_threads is the 18th field behind the name (proc(5)) */
-    for (int field = 0; at && field < 18; field++)
-        at = strchr(at + 1, ' ');
-    return at && strtol(at, NULL, 10) == 1;
+/* How many entries a directory of /proc has; -1 if it cannot be read. */
+static int count_of(const char *path) {
+    DIR *const open = opendir(path);
+    int count = open ? 0 : -1;
+    for (const struct dirent *one; open && (one = readdir(open));)
+        count += *one->d_name != '.';
+    if (open)
+        closedir(open);
+    return count;
 }
+
+/* Has it one thread, and no file but the streams and the socket? (The directory is one while it is read.) Threads are not
+ * copied, and files would be closed. */
+static bool is_plain(void) { return count_of("/proc/self/task") == 1 && count_of("/proc/self/fd") == KEPT_FD + 2; }
 
 /* The request and its descriptors; false if who asks is gone, or sends something else. */
 static bool receive(request_head *head, int descriptors[MOST_DESCRIPTORS]) {
@@ -104,11 +107,11 @@ static char **serve(int *count) {
     const pid_t parent = getppid();
     sigset_t mask;
     sigprocmask(SIG_SETMASK, NULL, &mask);
-    if (!is_alone() || !send_with(KEPT_FD, "", 1, NULL, 0))
+    if (!is_plain() || !send_with(KEPT_FD, "", 1, NULL, 0))
         _exit(1);
     for (;;) {
         request_head head;
-        int descriptors[MOST_DESCRIPTORS] = {-1, -1, -1, -1, -1, -1};
+        int descriptors[MOST_DESCRIPTORS] = {-1, -1, -1, -1, -1, -1, -1};
         if (!receive(&head, descriptors))
             _exit(0);
         char **const lists = read_texts(&head, descriptors[WORDS]);
@@ -117,9 +120,10 @@ static char **serve(int *count) {
         if (pid == 0) {
             start begun = {.directory = lists[0], .streams = descriptors + STREAMS, .parent = parent, .mask = &mask,
                            .socket = descriptors[SOCKET], .kept = -1};
+            char byte; /* none comes if the answer did not arrive: then another process begins in place of this one */
             if (head.descriptors > MEMORY)
                 begun.list = missed_use(descriptors[MEMORY]);
-            if (!become(&begun))
+            if (read(descriptors[GO], &byte, 1) != 1 || !become(&begun))
                 _exit(127);
             *count = (int)head.words;
             return lists + 1;
@@ -162,28 +166,40 @@ static void *keep(void *context) {
         set_pid(&server->process, pid);
         wait_for(&server->process, pid, &used);
     }
+    while (sem_wait(&server->end) != 0)
+        ;
     return NULL;
 }
 
-/* Ends it, and gives its memory back. */
-void hipcache_fork_server_free(fork_server *server) {
+/* Ends it, and what it has begun. Whoever asks it for more is told that it is gone. */
+void hipcache_fork_server_end(fork_server *server) {
+    if (server->ended)
+        return;
+    server->ended = true;
     hipcache_observing_kill(&server->process);
+    sem_post(&server->end);
     pthread_join(server->keeper, NULL);
+}
+
+/* When nobody can ask it any more. */
+void hipcache_fork_server_free(fork_server *server) {
+    hipcache_fork_server_end(server);
     close(server->socket);
+    sem_destroy(&server->end);
     pthread_mutex_destroy(&server->lock);
     pthread_mutex_destroy(&server->process.lock);
     free(server);
 }
 
-/* One that has loaded the program, by an environment that has it load this library; NULL if there is none. `null`: open
- * for reading and writing. */
-fork_server *hipcache_fork_server(const char *program, char *const *environment, int null) {
+/* One that has loaded the program in that directory, by an environment that has it load this library; NULL if there is
+ * none. `streams`: of the program until then; what it prints is the caller's to judge. */
+fork_server *hipcache_fork_server(const char *program, char *const *environment, const char *directory,
+                                  const int streams[3]) {
 #ifndef __GLIBC__
     return NULL;
 #endif
     int sockets[2];
     char byte, *const argv[] = {(char *)program, (char *)FORK_SERVER, NULL};
-    const int streams[3] = {null, null, null};
     sigset_t all, before;
     fork_server *server = calloc(1, sizeof *server);
     if (!server || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
@@ -192,23 +208,22 @@ fork_server *hipcache_fork_server(const char *program, char *const *environment,
     }
     pthread_mutex_init(&server->lock, NULL);
     pthread_mutex_init(&server->process.lock, NULL);
+    sem_init(&server->end, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     server->socket = sockets[0];
-    server->begun = (start){.program = program, .directory = "/", .argv = argv, .environ = environment, .streams = streams,
+    server->begun = (start){.program = program, .directory = directory, .argv = argv, .environ = environment, .streams = streams,
                             .socket = -1, .parent = getpid(), .mask = &before, .kept = sockets[1]};
     const bool kept = pthread_create(&server->keeper, NULL, keep, server) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!kept) {
-        close(sockets[0]);
         close(sockets[1]);
-        free(server);
-        return NULL;
+        server->ended = true;
     }
     struct pollfd ready = {sockets[0], POLLIN, 0};
-    while (poll(&ready, 1, PATIENCE_MS) < 0 && errno == EINTR)
+    while (kept && poll(&ready, 1, PATIENCE_MS) < 0 && errno == EINTR)
         ;
-    if (recv(sockets[0], &byte, 1, MSG_DONTWAIT) == 1)
+    if (kept && recv(sockets[0], &byte, 1, MSG_DONTWAIT) == 1)
         return server;
     hipcache_fork_server_free(server);
     return NULL;
@@ -236,18 +251,20 @@ pid_t fork_server_begin(fork_server *server, const start *begun, int memory) {
     request_head head = {.descriptors = begun->socket < 0 ? SOCKET : memory < 0 ? MEMORY : MOST_DESCRIPTORS};
     const int input = begun->streams[0] >= 0 ? begun->streams[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int words = write_texts(begun, &head);
+    int go[2] = {-1, -1};
     int32_t answer = -EPIPE;
-    if (words >= 0 && input >= 0) {
-        const int descriptors[MOST_DESCRIPTORS] = {words, input, begun->streams[1], begun->streams[2], begun->socket, memory};
+    if (words >= 0 && input >= 0 && pipe2(go, O_CLOEXEC) == 0) {
+        const int descriptors[MOST_DESCRIPTORS] = {words, go[0], input, begun->streams[1], begun->streams[2], begun->socket, memory};
         pthread_mutex_lock(&server->lock);
         if (!send_with(server->socket, &head, sizeof head, descriptors, head.descriptors) ||
-            recv(server->socket, &answer, sizeof answer, 0) != sizeof answer)
+            recv(server->socket, &answer, sizeof answer, 0) != sizeof answer ||
+            (answer > 0 && write(go[1], "", 1) != 1))
             answer = -EPIPE;
         pthread_mutex_unlock(&server->lock);
     }
-    if (input >= 0 && input != begun->streams[0])
-        close(input);
-    if (words >= 0)
-        close(words);
+    const int mine[] = {words, go[0], go[1], input == begun->streams[0] ? -1 : input};
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
+        if (mine[i] >= 0)
+            close(mine[i]);
     return answer;
 }

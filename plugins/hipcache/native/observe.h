@@ -16,7 +16,7 @@ typedef struct {
 } missed_list;
 
 enum { KEPT_FD = 3 /* what stays open in a program that is started */, MISSED_BYTES = 64 << 20 /* of a file in memory: what is not written takes none */ };
-enum { MOST_DESCRIPTORS = 6 };
+enum { MOST_DESCRIPTORS = 7 };
 #define SELF_LISTED "--"
 
 typedef struct {

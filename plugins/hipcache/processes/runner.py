@@ -217,7 +217,7 @@ class SubprocessRunner:
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             # Nobody would be told how it ended, and `subprocess` takes that for success.
             raise OSError(errno.ECHILD, "SIGCHLD is ignored")
-        if self._servers and cwd and env is not None and (server := self._servers.of(argv, env)):
+        if self._servers and cwd and env is not None and (server := self._servers.of(argv, str(cwd), env)):
             traced, _ = self._begun(argv[0], argv, cwd, env, (stdin, stderr), server, observed=False)
             if traced:
                 return traced.ended
@@ -260,7 +260,7 @@ class SubprocessRunner:
         path = program or argv[0]
         if "/" not in path:
             return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, "it has no path")
-        server = self._servers.of(argv, env) if self._servers and not program else None
+        server = self._servers.of(argv, str(cwd), env) if self._servers and not program else None
         traced, why = self._begun(path, argv, cwd, env, (stdin, stderr), server, observed=True)
         return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, why)
 
