@@ -5,8 +5,8 @@
 serves `forked_engine.c`, the engine beside the launcher in DIRECTORY, until the process that started it ends; it is
 none of that one's children, which a test may wait for. What is the same as with an engine of its own: the script's
 text, the process group, the directory, the environment, the standard streams, signals, and the limits, users and
-namespaces, since with others it is not forked. Nothing of hipcache has run before: its modules are loaded, and no cache
-of theirs has an entry.
+namespaces, since with others it is not forked. Nothing of hipcache has run before: its modules are loaded with their
+patterns compiled, and no cache of theirs has an entry.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pathlib import Path
 from types import CodeType
 
 import hipcache
+from hipcache.base import patterns
 
 #: Where the server listens, in the directory of the launcher.
 SOCKET = "engines"
@@ -194,6 +195,8 @@ def _import_all() -> None:
     for found in gc.get_objects():
         if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith("hipcache"):
             assert found.cache_info().currsize == 0, found
+        elif type(found) is patterns.pattern:
+            assert found.match  # compiles it, which costs an engine 5 ms
     assert threading.active_count() == 1
 
 
