@@ -13,7 +13,7 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   `lab.run`; children begin with the usual signals, also in a background job.
 - Costly projects and programs are made once, in a fixture of the module; a configured build directory can be used by
   several tests if each has a target of its own.
-- The marker `archs(1)` on a module where a second architecture proves nothing, which costs a fifth of a compile more;
+- The marker `archs(1)` on a module where a second architecture proves nothing, which costs half a compile more;
   `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
 - The marker `new_driver`: the fixture `lab` compiles with the new offload driver, too (clang 22), if its packages are
   there.

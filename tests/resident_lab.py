@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from direct_lab import Direct
-from hip import LAUNCHER, Lab
+from hip import ARCHS, FULL, LAUNCHER, Lab
 from hipcache import __version__
 
 HOLDS, TELL, CANNOT_SAY = b"y", b"t", b"n"
@@ -39,6 +39,7 @@ def home() -> Iterator[Path]:
 def system(home: Path) -> System:
     (home / "lab").mkdir()
     lab = Lab.make(home / "lab", "19")
+    lab.archs = ARCHS if FULL else ARCHS[:1]
     lab.write("k.hip", '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\n')
     tree = home / "system"
     for name in ("first", "include"):
@@ -52,7 +53,9 @@ def system(home: Path) -> System:
     ):
         pytest.skip("files here cannot be watched")
     made = System(lab, home, tree, Direct(lab, home / "alone"))
-    lab.compile("-DFIRST", *made.flags, env={"HIPCACHE_RESIDENT": "0"})  # compares all variables
+    first = lab.hipcache(*lab.words("-DFIRST", *made.flags), env={"HIPCACHE_RESIDENT": "0"})  # compares all variables
+    assert first.status == 0, first.err
+    lab.count_anew()
     return made
 
 

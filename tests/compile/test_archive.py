@@ -17,6 +17,8 @@ from hipcache.store import archive
 
 __all__ = ["shop"]
 
+pytestmark = pytest.mark.archs(1)
+
 OLD = 1_600_000_000
 
 

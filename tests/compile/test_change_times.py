@@ -33,6 +33,8 @@ from traced_tree import Tree, tree
 
 __all__ = ["direct", "tree"]
 
+pytestmark = pytest.mark.archs(1)
+
 SECOND = 10**9
 MODIFIED = 1_000_000_000
 NONE = [(5 * SECOND, 5 * SECOND), (0, 0), (-SECOND, -SECOND)]

@@ -26,6 +26,8 @@ from hipcache.store.layout import HEADER_BYTES
 
 __all__ = ["direct"]
 
+pytestmark = pytest.mark.archs(1)
+
 HOUR = 3600.0
 
 

@@ -15,6 +15,8 @@ from test_direct_trust import Record
 
 __all__ = ["direct"]
 
+pytestmark = pytest.mark.archs(1)
+
 STATE = 1
 
 

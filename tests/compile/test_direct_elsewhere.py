@@ -15,6 +15,8 @@ from hipcache.direct import elsewhere
 
 __all__ = ["checkouts", "direct"]
 
+pytestmark = pytest.mark.archs(1)
+
 MAPPED = ("-ffile-prefix-map={}=.",)
 LONG = "another_checkout/with_a_name/that_is_much_longer_than_the_first"
 

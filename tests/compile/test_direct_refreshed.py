@@ -12,6 +12,8 @@ from hip import Ended, Lab, let_others_in, only_19, settle
 
 __all__ = ["direct"]
 
+pytestmark = pytest.mark.archs(1)
+
 
 def as_nobody(lab: Lab, argv: list[str]) -> Ended:
     """As a user who may not read what is root's alone."""

@@ -16,6 +16,8 @@ from hip import Lab, only_19
 from hipcache.base import features
 from hipcache.base.features import FEATURES
 
+pytestmark = pytest.mark.archs(1)
+
 PACKAGE = Path(hipcache.__file__).parent
 DELETED = {**{name: (name,) for name in FEATURES}, "all": tuple(FEATURES)}
 # Compiles twice, and runs the subcommands to which features may add something.

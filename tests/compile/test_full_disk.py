@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, PASSED_THROUGH, Lab, kernel, only_19, watched_compiler
 
-pytestmark = only_19
+pytestmark = [only_19, pytest.mark.archs(1)]
 FULL_DISK = "store_full"
 
 

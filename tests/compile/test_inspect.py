@@ -14,6 +14,8 @@ from hipcache import cli
 from hipcache.cli.ccache_options import OPTIONS, OTHERS, hint
 from hipcache.config.settings import VARIABLES
 
+pytestmark = pytest.mark.archs(1)
+
 PAGE = (Path(__file__).parents[2] / "docs/from-ccache.md").read_text()
 COMMANDS = PAGE.partition("## Commands")[2].partition("\n## ")[0]
 

@@ -6,6 +6,8 @@ import pytest
 from hip import HIP_IN_SHORT, HIT, Lab
 from kernels import COUNTS, kernel
 
+pytestmark = pytest.mark.archs(1)
+
 
 @pytest.mark.parametrize(
     ("options", "macro", "after"),

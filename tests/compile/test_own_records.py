@@ -13,6 +13,8 @@ import pytest
 from hip import HIT, LAUNCHER, Lab, only_19, script, settle
 from hipcache.store.local import LocalStore
 
+pytestmark = pytest.mark.archs(1)
+
 KEY = "cd" * 32
 
 

@@ -13,6 +13,8 @@ import pytest
 from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, rewrite, settle
 from hipcache.base.paths import is_of_kernel
 
+pytestmark = pytest.mark.archs(1)
+
 RULE = ("-MD", "-MF", "out.d")
 
 

@@ -16,6 +16,8 @@ from hipcache.config.files import PROJECT, STORE
 from hipcache.config.settings import VARIABLES
 from hipcache.store.local import LocalStore
 
+pytestmark = pytest.mark.archs(1)
+
 
 class Place:
     """Four files, as yet not there, and a directory in the project, in which this process works."""

@@ -17,6 +17,8 @@ from hipcache import cli
 from hipcache.report import stats_log
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
+pytestmark = pytest.mark.archs(1)
+
 WORD = '-DWORD="a\\ b"'
 MISS = CompileOutcome(
     "miss", units=(UnitOutcome("gfx906", False, False, False, ("first compile",), 1.5), UnitOutcome("host", False))

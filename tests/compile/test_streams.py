@@ -10,6 +10,8 @@ from hip import LAUNCHER, Lab, kernel, only_19
 from hipcache.base.paths import names_stream
 from in_shell import shell
 
+pytestmark = pytest.mark.archs(1)
+
 
 @only_19
 @pytest.mark.parametrize("where", ["@<(echo -DVALUE=7)", "@/dev/stdin < options", "-include /dev/stdin < header"])
@@ -75,6 +77,7 @@ def test_a_source_from_standard_input_is_that_of_this_command(lab: Lab) -> None:
         assert made == (lab.root / "out.o").read_bytes()
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("target", ["-", "/dev/stdout", "/dev/stderr", "fifo.d"])
 def test_a_dependency_file_that_is_a_stream_gets_a_rule_for_each_pass_as_from_clang(lab: Lab, target: str) -> None:
     os.mkfifo(lab.root / "fifo.d")

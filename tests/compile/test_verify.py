@@ -14,6 +14,8 @@ from hipcache.store.local import LocalStore
 from hipcache.verify import verb
 from poison import record
 
+pytestmark = pytest.mark.archs(1)
+
 KEY = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
 
