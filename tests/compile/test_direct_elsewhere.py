@@ -21,6 +21,7 @@ MAPPED = ("-ffile-prefix-map={}=.",)
 LONG = "another_checkout/with_a_name/that_is_much_longer_than_the_first"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", ["two", LONG])
 @pytest.mark.parametrize(
     "flags",

@@ -94,8 +94,9 @@ DAMAGES: dict[str, Damage] = {
 
 @pytest.mark.files
 @only_19
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_where_one_of_them_cannot_be_had_all_are_made_anew(direct: Direct, damage: str, which: int) -> None:
     lab, command = direct.lab, words(direct.lab, *SEPARATE)
     found = served(direct, command)

@@ -17,10 +17,11 @@ pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 @pytest.mark.new_driver
 @pytest.mark.archs(2)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", ["k.hip", "x.hpp"])
 @pytest.mark.parametrize(
     "inserted", ["// a line\n", "\n\n", "/* a\n * comment\n */\n", "  \t\n// one\n\n/* two */ // three\n"]
 )
-@pytest.mark.parametrize("name", ["k.hip", "x.hpp"])
 def test_lines_without_text_before_code_are_a_hit(lab: Lab, name: str, inserted: str) -> None:
     texts = {
         "x.hpp": "#pragma once\n#define X 3\ninline int x() {\n  return X;\n}\n",
@@ -551,8 +552,9 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("unseen", UNSEEN)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", ["option", "header"])
+@pytest.mark.parametrize("unseen", UNSEEN)
 def test_a_value_of_which_the_preprocessor_shows_no_mark_is_never_stale(lab: Lab, unseen: str, place: str) -> None:
     text, old, new = UNSEEN[unseen]
     lab.write("k.hip", text if place == "option" else '#include "v.hpp"\n' + text)

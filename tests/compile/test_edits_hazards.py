@@ -202,8 +202,9 @@ def test_messages_that_are_not_understood_are_the_same_for_another_value(lab: La
     assert lab.compile("-Wall", "-Wvla", "-DV=2").outcome == HIT
 
 
-@pytest.mark.parametrize("text", OF_CUIDS)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("flags", ["", "-fgpu-rdc"])
+@pytest.mark.parametrize("text", OF_CUIDS)
 def test_what_was_kept_after_an_edit_has_the_cuid_of_its_compile(lab: Lab, text: str, flags: str) -> None:
     lab.write("k.hip", OF_CUIDS[text])
     lab.warm("-cuid=11", *flags.split())

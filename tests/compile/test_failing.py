@@ -37,6 +37,8 @@ def test_a_source_that_is_wrong_fails_as_with_plain_clang(trial: Trial, text: st
 
 
 @pytest.mark.archs(2)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("text", [HOST, WARNS + SECOND + MANY], ids=["host", "one"])
 @pytest.mark.parametrize(
     "flags",
     [
@@ -63,7 +65,6 @@ def test_a_source_that_is_wrong_fails_as_with_plain_clang(trial: Trial, text: st
     ],
     ids=lambda flags: flags[-1],
 )
-@pytest.mark.parametrize("text", [HOST, WARNS + SECOND + MANY], ids=["host", "one"])
 def test_an_option_changes_nothing_about_it(trial: Trial, flags: list[str], text: str) -> None:
     if "--offload-new-driver" in flags and trial.lab.version in ("20", "21"):
         pytest.skip("its plan passes through")

@@ -265,8 +265,9 @@ def test_a_map_that_leaves_a_part_of_the_base_directory_does_not_make_it_shared(
 CUT = ("-ffile-prefix-map={}=/usr/src", "-fdebug-prefix-map={}=Q", "-ffile-prefix-map={}/=")
 
 
-@pytest.mark.parametrize("flag", CUT)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("debug", ["-g", "-gline-tables-only"])
+@pytest.mark.parametrize("flag", CUT)
 def test_a_map_that_leaves_a_part_of_the_base_directory_leaves_each_checkout_its_own(
     lab: Lab, flag: str, debug: str
 ) -> None:

@@ -166,8 +166,9 @@ def test_keys_of_links_are_whole_digests(program: Program) -> None:
 
 
 @pytest.mark.files
-@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["actions", "blobs"])
+@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
 def test_a_damaged_entry_is_never_taken(program: Program, what: str, how: str) -> None:
     program.warm()
     for path in entries(program, what):

@@ -135,8 +135,9 @@ def test_a_macro_that_nobody_uses_is_none_beside_a_plain_pragma(lab: Lab, pragma
     assert lab.compile("-DV=2").outcome == HIT
 
 
-@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\\u00A0", "\\U00002003"])
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["VALUE", "__LINE__"])
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\\u00A0", "\\U00002003"])
 def test_a_directive_behind_a_blank_that_the_preprocessor_prints_counts(lab: Lab, value: str, blank: str) -> None:
     """To a compile it is a directive."""
     text = kernel("HAVE", f"{blank}#define ON\n#ifdef ON\n#define HAVE {value}\n#else\n#define HAVE 1\n#endif")

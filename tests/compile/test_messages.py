@@ -152,6 +152,7 @@ def are_alike(old: Mapping[str, str], new: Mapping[str, str], told: tuple[Messag
 FILES = {"k.cpp": SOURCE, "h.hpp": HEADER}
 
 
+@pytest.mark.takes_turns("version")
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("version", COMPILERS)
 def test_where_the_quoted_lines_are_as_they_were_clang_says_the_same(tmp_path: Path, version: str, look: str) -> None:

@@ -70,6 +70,7 @@ def test_other_outputs_are_plain_clangs_too(sources: Lab, end: str) -> None:
     assert both(sources, *end.split(), "-x", "hip", "k.hip", "l.hip").counted == {HIT: 2}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dots", ["./", ".//", "././/"])
 @pytest.mark.parametrize("end", ["-c -MD -MP", "-c -MMD -MF all.d", "-c -MD --offload-host-only"])
 def test_the_rule_names_a_source_as_clang_does(sources: Lab, dots: str, end: str) -> None:

@@ -33,8 +33,9 @@ def test_a_script_of_bash_without_shell_is_looked_behind(lab: Lab, monkeypatch: 
     assert through(lab, 'exec CXX "$@"\n', shell="/bin/bash")[1].outcome == HIT
 
 
-@pytest.mark.parametrize("place", ["/dev/log", "./answers", "\\0abstract"])
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["STREAM", "DGRAM"])
+@pytest.mark.parametrize("place", ["/dev/log", "./answers", "\\0abstract"])
 def test_a_script_that_asks_another_process_is_left_alone(lab: Lab, kind: str, place: str) -> None:
     asks = f"import socket\ntry: socket.socket(1, socket.SOCK_{kind}).connect('{place}')\nexcept OSError: pass"
     for made in through(lab, f'{sys.executable} -ISc "{asks}"\nexec CXX "$@"\n'):
