@@ -135,6 +135,13 @@ def test_one_that_cannot_be_loaded_so_is_started_each_time(tmp_path: Path, optio
     assert loads(tmp_path) >= 3
 
 
+def test_a_script_is_started_each_time(tmp_path: Path) -> None:
+    program, served = tmp_path / "program", runner()
+    program.write_text("#!/bin/sh\n# " + "\u00e9" * 100 + "\nexit 3\n")
+    program.chmod(0o755)
+    assert [run(served, str(program)).status for _ in range(3)] == [3] * 3
+
+
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "LD_AUDIT", "LD_DEBUG"])
 def test_where_the_user_has_the_loader_do_more_it_is_started_each_time(tmp_path: Path, name: str) -> None:
     program, served = built(tmp_path), runner()

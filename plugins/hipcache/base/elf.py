@@ -36,19 +36,19 @@ class SectionTable:
 
 
 def table(content: bytes) -> SectionTable:
-    """Raises ValueError for what is no object with sections, struct.error where it is cut."""
-    header = HEADER.unpack_from(content)
-    start, size, count, names = header[6], header[11], header[12], header[13]
-    if not header[0].startswith(IDENT) or not start or size != SECTION.size:
-        raise ValueError("not an ELF-64 object")
-    # More than 65,279 sections: their number is in the first one's sh_size, that of the names in its sh_link.
-    first = SECTION.unpack_from(content, start)
-    places = range(start, start + (count or first[5]) * size, size)
-    if len(places) > len(content) // size:
-        raise ValueError("a section beyond the end")
-    return SectionTable(
-        header[1], start, first[6] if names == _XINDEX else names, [SECTION.unpack_from(content, at) for at in places]
-    )
+    """Raises ValueError for what is no whole object with sections."""
+    try:
+        header = HEADER.unpack_from(content)
+        start, size, count, names = header[6], header[11], header[12], header[13]
+        if not header[0].startswith(IDENT) or not start or size != SECTION.size:
+            raise ValueError("not an ELF-64 object")
+        # More than 65,279 sections: their number is in the first one's sh_size, that of the names in its sh_link.
+        first = SECTION.unpack_from(content, start)
+        places = range(start, min(start + (count or first[5]) * size, len(content) + size), size)
+        sections = [SECTION.unpack_from(content, at) for at in places]
+    except (struct.error, OverflowError) as error:
+        raise ValueError(str(error)) from error
+    return SectionTable(header[1], start, first[6] if names == _XINDEX else names, sections)
 
 
 def may_hold(content: bytes, wanted: bytes) -> bool:
@@ -64,7 +64,7 @@ def may_hold(content: bytes, wanted: bytes) -> bool:
 
 
 def _holds(section: bytes, wanted: bytes) -> bool:
-    """Raises ValueError, zlib.error if the section cannot be read."""
+    """Raises ValueError, struct.error, zlib.error if the section cannot be read."""
     kind, _, size, _ = COMPRESSION.unpack_from(section)
     if kind != _ZLIB:
         raise ValueError("not zlib's")

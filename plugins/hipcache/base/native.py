@@ -239,15 +239,15 @@ def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def _is_dynamic(program: str) -> bool:
-    """Does the ELF-64 program name a dynamic loader?"""
+    """Is it an ELF-64 program that names a dynamic loader? Another one would not load us, and begin at once."""
     try:
         with open(program, "rb") as file:
-            head = file.read(64)
-            (place,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+            ident, place, size, count = struct.unpack("<6s26xQ14xHH6x", file.read(64))  # e_phoff, e_phentsize, e_phnum
+            if ident != b"\x7fELF\2\1":
+                return False
             file.seek(place)
-            kinds = [file.read(size)[:4] for _ in range(count if head.startswith(b"\x7fELF\2\1") else 0)]
-            return _PT_INTERP in kinds
-    except (OSError, struct.error):
+            return any(file.read(size)[:4] == _PT_INTERP for _ in range(count))
+    except (OSError, ValueError, struct.error):
         return False
 
 
@@ -256,10 +256,10 @@ class ForkServer:
 
     def __init__(self, program: str, directory: str, environ: Mapping[str, str]) -> None:
         """It is loaded as one that is started in that directory. Raises OSError if it cannot be so, LibraryError."""
-        self._library, self.handle = load(), ctypes.c_void_p()
+        self.handle = ctypes.c_void_p()
+        self._library = load()
         library, variables = self._library._name, {**environ, "LD_PRELOAD": self._library._name}
-        null, said = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), os.memfd_create("said")
-        try:
+        with open(os.devnull, "rb") as null, open(os.memfd_create("said"), "rb") as said:
             # These two are between the names in LD_PRELOAD.
             if _is_dynamic(program) and not any(letter in library for letter in ": "):
                 self._library.hipcache_fork_server.restype = ctypes.c_void_p
@@ -267,14 +267,11 @@ class ForkServer:
                     os.fsencode(program),
                     texts(f"{name}={value}" for name, value in variables.items()),
                     os.fsencode(directory),
-                    (ctypes.c_int * 3)(null, said, said),
+                    (ctypes.c_int * 3)(null.fileno(), said.fileno(), said.fileno()),
                 )
-            if self.handle and os.fstat(said).st_size:
+            if self.handle and os.fstat(said.fileno()).st_size:
                 self.close()
-                raise OSError(errno.ENOEXEC, "it has something to say before it begins", program)
-        finally:
-            os.close(null)
-            os.close(said)
+                raise OSError(errno.ENOEXEC, "it prints before it begins", program)
         if not self.handle:
             raise OSError(errno.ENOEXEC, "it cannot be loaded once for several processes", program)
 
@@ -289,8 +286,8 @@ class ForkServer:
 
 
 class Observing:
-    """A pass under the observer (`observe.c`), which lists each path that it handed to the kernel. `kill` may be called
-    from any thread, and at any time."""
+    """A process that native code starts and waits for (`native/observe.c`), under the observer if that is asked for.
+    `kill` may be called from any thread, and at any time."""
 
     def __init__(self) -> None:
         """Raises LibraryError, MemoryError."""

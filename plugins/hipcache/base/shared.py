@@ -53,7 +53,7 @@ LEXER_BARE, LEXER_ALL, LEXER_RAW = 1, 2, 4
 LEXED_NOT_BARE, LEXED_UNPLAIN, LEXED_AMBIGUOUS, LEXED_NO_MEMORY = 1, 2, 4, 8
 WORD_IN_LINES, WORD_NAMES, WORD_KNOWN = 1, 2, 4
 
-# Why the observer has no list: the words of each number are in `native`.
+# Why the observer has no list: the words of each number are in `base/native`.
 OBSERVED, NO_FILTER, NO_THREAD, NOT_READABLE, UNKNOWN_CALL, TOO_MANY, LEFT_BEHIND = range(7)
 
 # Each is set by a builder of packages (`builders`); makepkg says no more of itself than its domain of translations.

@@ -87,13 +87,15 @@ _TUNABLES, _HUGE_PAGES = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
 @dataclass
 class Jobs:
     """Jobs of a plan, run in directory `cwd`, with the engine's environment and glibc's huge pages where nothing else
-    is said. Each ends with the turn that it belongs to (`Action.turn`)."""
+    is said. Each ends with the turn that it belongs to (`Action.turn`). `plain`: of programs without a fork
+    server."""
 
     engine: Engine
     cwd: str
     _resources: ExitStack = field(default_factory=ExitStack)
     _workdir: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    plain: Runner = field(init=False)
     _runner: Runner = field(init=False)
     _environ: Mapping[str, str] = field(init=False)
     _runners: dict[int, Runner] = field(default_factory=dict)
@@ -103,7 +105,8 @@ class Jobs:
     def __post_init__(self) -> None:
         servers = ForkServers(lambda argv: argv[1:2] == ["-cc1"])
         self._resources.callback(servers.close)
-        self._runner = self.engine.runner.group(servers)
+        self.plain = self.engine.runner.group()
+        self._runner = self.plain.group(servers)
         self._environ = {_TUNABLES: _HUGE_PAGES, **self.engine.environ}
 
     def close(self) -> None:
@@ -133,7 +136,7 @@ class Jobs:
         with self._lock:
             self._stopped.append(behind)
             ended = [runner for turn, runner in self._runners.items() if turn > behind]
-        for runner in [self._runner] if behind < 0 else ended:
+        for runner in [self.plain] if behind < 0 else ended:
             runner.kill()
 
     @property

@@ -1,14 +1,14 @@
 /* A fork server: a program that is loaded once, and begins anew in a process of its own for each command.
  *
- * A compile starts clang five to fifteen times. Of 26 ms that a start takes (clang 19, which relocates 560,000 addresses of
- * its libraries), 20 are over before `main`. So this library is loaded into the program (LD_PRELOAD), waits where `main` would
- * begin, and forks for each command, as AFL's fork server and Android's zygote do; the new process has the words, the
- * environment, the directory and the open files that a new program would have. It is a child of who asks (CLONE_PARENT), who
- * waits for it and ends it as any other; and it is observed from there on (observe.c).
+ * A compile starts clang five to fifteen times. Of 26 ms that a start takes (clang 19, which relocates 560,000 addresses
+ * of its libraries), 20 are over before `main`. So this library is loaded into the program (LD_PRELOAD), waits where
+ * `main` would begin, and forks for each command, as AFL's fork server and Android's zygote do; the new process has the
+ * words, the environment, the directory and the open files that a new program would have. It is a child of who asks
+ * (CLONE_PARENT), who waits for it and ends it as any other; and it is observed from there on (observer.c).
  *
- * Whoever gets no server, starts the program: a static one does not load us, and begins as if it had been started with one
- * word that it does not know; one that has threads or open files before `main`, or for which the loader has something to
- * say, is not copied. Not for musl, whose `raise` uses the number of the thread that was copied. */
+ * Whoever gets no server starts the program: a static one and a script (base/native.py), one that has threads or open
+ * files before `main`, and one that prints while it is loaded. Not for musl, whose `raise` uses the number of the thread
+ * that was copied. */
 #define _GNU_SOURCE
 #include "observe.h"
 
@@ -24,18 +24,18 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define FORK_SERVER "--hipcache-fork-server" /* its only word */
 
 enum { PATIENCE_MS = 2000 /* for a program to be loaded */ };
-enum { WORDS, GO, STREAMS, SOCKET = STREAMS + 3, MEMORY /* the descriptors of a request, in this order */ };
+/* The descriptors of a request, in this order: the streams; then the observer's socket; then its list. */
+enum { WORDS, GO, STREAMS, SOCKET = STREAMS + 3, MEMORY };
 
 /* What one descriptor holds, each text with its NUL: the directory, the words, the environment. */
 typedef struct {
     uint32_t words, variables, size;
-    uint32_t descriptors; /* how many there are: of an observer and its list, or of none */
+    uint32_t descriptors; /* how many there are: SOCKET, MEMORY or all */
 } request_head;
 
 struct fork_server {
@@ -69,7 +69,7 @@ static bool is_plain(void) { return count_of("/proc/self/task") == 1 && count_of
 
 /* The request and its descriptors; false if who asks is gone, or sends something else. */
 static bool receive(request_head *head, int descriptors[MOST_DESCRIPTORS]) {
-    char room[CMSG_SPACE(MOST_DESCRIPTORS * sizeof(int))];
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(MOST_DESCRIPTORS * sizeof(int))];
     struct iovec part = {head, sizeof *head};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
     ssize_t size;
@@ -111,7 +111,7 @@ static char **serve(int *count) {
         _exit(1);
     for (;;) {
         request_head head;
-        int descriptors[MOST_DESCRIPTORS] = {-1, -1, -1, -1, -1, -1, -1};
+        int descriptors[MOST_DESCRIPTORS] = {[SOCKET] = -1};
         if (!receive(&head, descriptors))
             _exit(0);
         char **const lists = read_texts(&head, descriptors[WORDS]);
@@ -120,6 +120,8 @@ static char **serve(int *count) {
         if (pid == 0) {
             start begun = {.directory = lists[0], .streams = descriptors + STREAMS, .parent = parent, .mask = &mask,
                            .socket = descriptors[SOCKET], .kept = -1};
+            /* Else who asks would not see that the server has died, and we would wait for each other. */
+            close(KEPT_FD);
             char byte; /* none comes if the answer did not arrive: then another process begins in place of this one */
             if (head.descriptors > MEMORY)
                 begun.list = missed_use(descriptors[MEMORY]);
@@ -159,12 +161,11 @@ int __libc_start_main(main_function main, int count, char **words, void (*first)
 /* The thread that the server, and all processes that it makes, have for a parent: they end with it (PR_SET_PDEATHSIG). */
 static void *keep(void *context) {
     fork_server *const server = context;
-    int64_t used;
     const pid_t pid = begin(&server->begun);
     close(server->begun.kept);
     if (pid > 0) {
         set_pid(&server->process, pid);
-        wait_for(&server->process, pid, &used);
+        wait_for(&server->process, pid, NULL);
     }
     while (sem_wait(&server->end) != 0)
         ;
@@ -212,8 +213,8 @@ fork_server *hipcache_fork_server(const char *program, char *const *environment,
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     server->socket = sockets[0];
-    server->begun = (start){.program = program, .directory = directory, .argv = argv, .environ = environment, .streams = streams,
-                            .socket = -1, .parent = getpid(), .mask = &before, .kept = sockets[1]};
+    server->begun = (start){.program = program, .directory = directory, .argv = argv, .environ = environment,
+                            .streams = streams, .socket = -1, .parent = getpid(), .mask = &before, .kept = sockets[1]};
     const bool kept = pthread_create(&server->keeper, NULL, keep, server) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!kept) {
@@ -247,14 +248,15 @@ static int write_texts(const start *begun, request_head *head) {
     return fd;
 }
 
-pid_t fork_server_begin(fork_server *server, const start *begun, int memory) {
-    request_head head = {.descriptors = begun->socket < 0 ? SOCKET : memory < 0 ? MEMORY : MOST_DESCRIPTORS};
+pid_t fork_server_begin(fork_server *server, const start *begun) {
+    request_head head = {.descriptors = begun->socket < 0 ? SOCKET : begun->memory < 0 ? MEMORY : MOST_DESCRIPTORS};
     const int input = begun->streams[0] >= 0 ? begun->streams[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
     const int words = write_texts(begun, &head);
     int go[2] = {-1, -1};
     int32_t answer = -EPIPE;
     if (words >= 0 && input >= 0 && pipe2(go, O_CLOEXEC) == 0) {
-        const int descriptors[MOST_DESCRIPTORS] = {words, go[0], input, begun->streams[1], begun->streams[2], begun->socket, memory};
+        const int descriptors[MOST_DESCRIPTORS] = {words, go[0], input, begun->streams[1], begun->streams[2],
+                                                   begun->socket, begun->memory};
         pthread_mutex_lock(&server->lock);
         if (!send_with(server->socket, &head, sizeof head, descriptors, head.descriptors) ||
             recv(server->socket, &answer, sizeof answer, 0) != sizeof answer ||

@@ -1,4 +1,4 @@
-/* Runs a compiler pass, and lists each path that it, its threads and its children hand to the kernel.
+/* Runs a compiler pass, and lists each path that it, its threads and its children hand to the kernel (observer.c).
  *
  * A seccomp filter (SECCOMP_RET_USER_NOTIF) holds the pass at each call with a path. A thread of ours, the observer, reads
  * the path from the memory of the pass, looks at it itself, and lets the call go on in the kernel. So nothing is missed:
@@ -8,7 +8,7 @@
  * makes 770 (clang 15) and 970 (19) such calls, one of rocPRIM 930 and 1,150: 0.9 to 1.6 % of its time
  * (bench/observer.py).
  * Rejected: ptrace with a filter (12 to 13 us a call, and only the thread that started the pass may wait for it);
- * a library in LD_PRELOAD (below 1 us, but static compilers and libc's own calls go around it).
+ * a library in LD_PRELOAD alone (below 1 us, but static compilers and libc's own calls go around it).
  *
  * The list: for each call, in order
  *
@@ -43,7 +43,7 @@
 #include "observe.h"
 
 bool send_with(int socket, const void *message, size_t size, const int *descriptors, size_t count) {
-    char room[CMSG_SPACE(MOST_DESCRIPTORS * sizeof *descriptors)] = {0};
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(MOST_DESCRIPTORS * sizeof *descriptors)] = {0};
     struct iovec part = {(void *)message, size};
     struct msghdr sent = {.msg_iov = &part, .msg_iovlen = 1};
     if (count > 0) {
@@ -58,7 +58,7 @@ bool send_with(int socket, const void *message, size_t size, const int *descript
     return sendmsg(socket, &sent, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* After vfork, the memory is still the parent's, and the parent's thread waits: no allocation, no lock. */
+/* After vfork (`begin`), the memory is still the parent's, and the parent's thread waits: no allocation, no lock. */
 bool become(start *begun) {
     /* A pass that outlived us would write where nobody looks. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != begun->parent)
@@ -112,13 +112,14 @@ void hipcache_observing_kill(observing *one) {
 int wait_for(observing *one, pid_t pid, int64_t *used) {
     siginfo_t ended;
     struct rusage usage = {0};
-    int status = 0;
+    int status = 127 << 8; /* where somebody else has waited for it: nobody knows that it ended well */
     while (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR)
         ;
     pthread_mutex_lock(&one->lock);
     while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
         ;
-    *used = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+    if (used)
+        *used = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
     one->pid = 0;
     pthread_mutex_unlock(&one->lock);
     return status;
@@ -172,13 +173,14 @@ __attribute__((noinline)) pid_t begin(start *begun) {
     return pid;
 }
 
-/* Runs `program` and waits for its end: `status` is that of waitpid, `used` is processor time in microseconds. `streams`: where its standard input
- * comes from (negative: from nowhere), and where its standard output and error go. `server`: has loaded it, or NULL.
- * `seen` is the list, the caller's to free; NULL: it is not observed. Returns why there is none (see above), or -errno where it did not start.
+/* Runs `program` and waits for its end. `status`: of waitpid; `used`: microseconds of processor time. `streams`: standard
+ * input (negative: /dev/null), output and error. `server`: has loaded it, or NULL. `seen`: the list, the caller's to free;
+ * NULL: it is not observed. Returns why there is no list (shared.h), or -errno where it did not start; one that a server
+ * could not begin ends with status 127.
  *
- * The thread that calls is held by vfork until the program begins, so the observer is another one. */
-int hipcache_observe(observing *one, fork_server *server, const char *program, char *const *argv, char *const *environment,
-                     const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
+ * `begin` holds the thread that calls by vfork, so the observer is another one. */
+int hipcache_observe(observing *one, fork_server *server, const char *program, char *const *argv,
+                     char *const *environment, const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
     int sockets[2] = {-1, -1};
     if (seen && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
@@ -188,8 +190,10 @@ int hipcache_observe(observing *one, fork_server *server, const char *program, c
     const int here = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int memory = -1;
     missed_list *const list = seen && server ? missed_begin(&memory) : NULL;
-    observer observes = {sockets[0], here, seen, -1, false, OBSERVED, list};
-    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, -1, list, 0};
+    observer observes = {.socket = sockets[0], .directory = here, .seen = seen, .listener = -1, .missed = list};
+    start begun = {.program = program, .directory = directory, .argv = argv, .environ = environment,
+                   .streams = streams, .socket = sockets[1], .parent = getpid(), .mask = &before, .kept = -1,
+                   .memory = memory};
     pthread_t thread;
     int result = NO_THREAD;
     if (seen && server) {
@@ -197,7 +201,7 @@ int hipcache_observe(observing *one, fork_server *server, const char *program, c
         append(seen, program, strlen(program) + 1);
     }
     if (here >= 0 && (!seen || pthread_create(&thread, NULL, observer_run, &observes) == 0)) {
-        const pid_t pid = server ? fork_server_begin(server, &begun, memory) : begin(&begun);
+        const pid_t pid = server ? fork_server_begin(server, &begun) : begin(&begun);
         result = pid >= 0 ? -begun.failed : server ? pid : -errno;
         if (pid > 0) {
             set_pid(one, pid);

@@ -1,4 +1,5 @@
-/* A pass under observation: observe.c starts it, observer.c makes the list, which is explained above observe.c. */
+/* Processes that are started (observe.c), or forked off a loaded program (fork_server.c), and what they look at
+ * (observer.c; missed.c lists for itself). */
 #ifndef HIPCACHE_OBSERVE_H
 #define HIPCACHE_OBSERVE_H
 
@@ -15,12 +16,13 @@ typedef struct {
     char rows[];
 } missed_list;
 
-enum { KEPT_FD = 3 /* what stays open in a program that is started */, MISSED_BYTES = 64 << 20 /* of a file in memory: what is not written takes none */ };
-enum { MOST_DESCRIPTORS = 7 };
+/* KEPT_FD: what stays open in a program that is started. MISSED_BYTES: of a file in memory; what is not written takes
+ * none. */
+enum { KEPT_FD = 3, MISSED_BYTES = 64 << 20, MOST_DESCRIPTORS = 7 /* in a message */ };
 #define SELF_LISTED "--"
 
 typedef struct {
-    int socket;      /* the listener comes here; it is closed by the other side when the pass has ended */
+    int socket;      /* the listener comes here; it is shut down when the pass has ended */
     int directory;   /* in which the pass began */
     bytes *seen;
     int listener;
@@ -37,17 +39,18 @@ typedef struct {
     int socket; /* of the observer, or -1 */
     pid_t parent;
     const sigset_t *mask;
-    int kept; /* becomes KEPT_FD; or -1 */
-    const missed_list *list;
+    int kept;   /* becomes KEPT_FD; or -1 */
+    int memory; /* in which the pass lists what it misses; or -1 */
+    const missed_list *list; /* that memory, in the pass */
     volatile int failed; /* errno of the start */
 } start;
 
-/* In the new process, whose parent goes on: it has these streams and directory, and nothing else of ours is open. */
+/* Gives this new process its streams, directory, filter and death signal, and closes all else of ours. */
 bool become(start *begun);
 /* The process in which the program begins, or -1. */
 pid_t begin(start *begun);
 
-/* Ends a process from any thread. */
+/* A process that may be ended from any thread. */
 typedef struct {
     pthread_mutex_t lock;
     pid_t pid;
@@ -61,7 +64,7 @@ void hipcache_observing_kill(observing *one);
 /* See fork_server.c. */
 typedef struct fork_server fork_server;
 /* Has the loaded program begin in a new process: its number, or -errno. */
-pid_t fork_server_begin(fork_server *server, const start *begun, int memory);
+pid_t fork_server_begin(fork_server *server, const start *begun);
 missed_list *missed_use(int memory); /* this process lists there what it misses, from now on */
 
 /* Sends a message: `size` bytes, and with them descriptors. */

@@ -14,8 +14,8 @@ _OF_LOADER = ("LD_", "GLIBC_", "MALLOC_")
 
 
 class ForkServers:
-    """`repeats`: will a program that gets these words surely be started again? Others are loaded so from their second
-    start on."""
+    """`repeats(argv)`: will `argv[0]` surely be started again in this compile? Then it is loaded at its first start,
+    others at their second."""
 
     def __init__(self, repeats: Callable[[Sequence[str]], bool]) -> None:
         self._repeats = repeats
@@ -26,8 +26,8 @@ class ForkServers:
         self._lock = threading.Lock()
 
     def of(self, argv: Sequence[str], directory: str, environ: Mapping[str, str]) -> ForkServer | None:
-        """That of a program which is named by its path. None if there is none, or if the user has the loader do more
-        than look for libraries: what that brings might not bear it."""
+        """The server of `argv[0]`, loaded now if it is due. None without an absolute path, if it cannot be, or if the
+        user has the loader bring more in (LD_PRELOAD, LD_AUDIT ...), which may not bear a fork."""
         of_loader = [item for item in environ.items() if item[0].startswith(_OF_LOADER)]
         if not argv[0].startswith("/") or any(name[:3] == "LD_" and name != "LD_LIBRARY_PATH" for name, _ in of_loader):
             return None
@@ -40,16 +40,16 @@ class ForkServers:
                     self._found[key] = server = ForkServer(argv[0], directory, environ)
                     self._made.append(server)
                 except (OSError, LibraryError):
-                    pass  # each of its processes is started
+                    pass  # the program is started each time
             return self._found.get(key)
 
     def drop(self, server: ForkServer) -> None:
-        """Use it no more: it did not begin. What it began before goes on."""
+        """Ask it no more: a process that it was asked for did not begin. Those that it began go on."""
         with self._lock:
             self._found = {key: None if found is server else found for key, found in self._found.items()}
 
     def close(self) -> None:
-        """Ends them all, when no process is left that they began."""
+        """Ends the servers, and what they began and still runs: for when nothing of it is wanted."""
         with self._lock:
             self._closed = True
             self._found = {}

@@ -65,7 +65,7 @@ class _Process(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True)
 class Traced:
-    """A process that was run; `observed`: the list of the paths that it asked for (`native/observe.c`), or None, and
+    """A process that was run; `observed`: the list of the paths that it asked for (`native/observer.c`), or None, and
     `why` there is none."""
 
     ended: Completed
@@ -188,8 +188,8 @@ class Runner(Protocol):
         ...
 
     def group(self, servers: ForkServers | None = None) -> Runner:
-        """A runner for one compile, whose `kill` ends that one's processes alone. `servers`: start its programs, and
-        those of its own groups."""
+        """A runner for one compile, whose `kill` ends that one's processes alone. `servers`: those that start its
+        programs (None: this runner's)."""
         ...
 
 
@@ -317,10 +317,10 @@ class SubprocessRunner:
             try:
                 out_and_err = streams if stderr == PIPE else (streams[0], stderr)
                 status, used, seen, why = observing.run(
-                    *(program, argv, str(cwd), env, (stdin, *out_and_err)), server=server, observed=observed
+                    program, argv, str(cwd), env, (stdin, *out_and_err), server=server, observed=observed
                 )
             except OSError as error:
-                return None, f"it cannot be started under observation: {error.strerror}"
+                return None, f"it cannot be started so: {error.strerror}"
             finally:
                 with self._lock:
                     self._traced.discard(observing)
@@ -351,6 +351,8 @@ class SubprocessRunner:
         for group in groups:
             group.kill()
         for process in running:
+            if process.returncode is not None:
+                continue
             try:
                 os.kill(process.pid, 9)
             except ProcessLookupError:

@@ -160,7 +160,7 @@ class Fresh:
         # The driver leaves empty directories in TMPDIR (clang 15 a dozen), and the user has not run it.
         env = {**self.environ, "TMPDIR": str(session.jobs.workdir)}
         with session.engine.slots.hold(session.jobs.runner.check):
-            return session.jobs.runner.run(argv, cwd=Path(self.command.cwd), env=env).status
+            return session.jobs.plain.run(argv, cwd=Path(self.command.cwd), env=env).status
 
 
 def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
