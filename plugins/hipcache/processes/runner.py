@@ -213,14 +213,15 @@ class SubprocessRunner:
         stdin: int = NO_STDIN,
         stderr: int = PIPE,
     ) -> Completed:
-        """Run `argv`, without a `stdin` on nothing. Raises OSError if it cannot be started, Killed after `kill`."""
+        """Run `argv`. `stdin`: a descriptor (default: /dev/null). Raises OSError if it cannot be started, Killed after
+        `kill`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             # Nobody would be told how it ended, and `subprocess` takes that for success.
             raise OSError(errno.ECHILD, "SIGCHLD is ignored")
         if self._servers and cwd and env is not None and (server := self._servers.of(argv, str(cwd), env)):
-            traced, _ = self._begun(argv[0], argv, cwd, env, (stdin, stderr), server, observed=False)
-            if traced:
-                return traced.ended
+            forked = self._natively(argv[0], argv, cwd, env, (stdin, stderr), server, observed=False)
+            if isinstance(forked, Traced):
+                return forked.ended
         start = time.monotonic()
         with self._lock:
             if self._killed:
@@ -261,10 +262,12 @@ class SubprocessRunner:
         if "/" not in path:
             return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, "it has no path")
         server = self._servers.of(argv, str(cwd), env) if self._servers and not program else None
-        traced, why = self._begun(path, argv, cwd, env, (stdin, stderr), server, observed=True)
-        return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, why)
+        traced = self._natively(path, argv, cwd, env, (stdin, stderr), server, observed=True)
+        if isinstance(traced, Traced):
+            return traced
+        return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, traced)
 
-    def _begun(
+    def _natively(
         self,
         program: str,
         argv: Sequence[str],
@@ -274,19 +277,19 @@ class SubprocessRunner:
         server: ForkServer | None,
         *,
         observed: bool,
-    ) -> tuple[Traced | None, str]:
-        """How a process ended that native code began, and its trace if it is `observed`; or None, and why it was not
-        run. `streams`: its standard input and error."""
+    ) -> Traced | str:
+        """Run it by native code, under the observer if it is `observed`; in words why it was not run. `streams`: its
+        standard input and error. A `server` that fails is dropped."""
         # Signals are heard in the main thread alone, and not while native code holds it.
         size = interruptible.LARGE if threading.current_thread() is threading.main_thread() else 0
-        begin = partial(self._begin, program, argv, cwd, env, *streams, observed=observed)
-        begun, why = interruptible.run(lambda: begin(server), size=size)
-        if server and self._servers and not begun:
+        attempt = partial(self._attempt, program, argv, cwd, env, *streams, observed=observed)
+        ended = interruptible.run(partial(attempt, server), size=size)
+        if server and self._servers and isinstance(ended, str):
             self._servers.drop(server)
-            begun, why = interruptible.run(lambda: begin(None), size=size)
-        return begun, why
+            return interruptible.run(partial(attempt, None), size=size)
+        return ended
 
-    def _begin(
+    def _attempt(
         self,
         program: str,
         argv: Sequence[str],
@@ -297,17 +300,17 @@ class SubprocessRunner:
         server: ForkServer | None,
         *,
         observed: bool,
-    ) -> tuple[Traced | None, str]:
-        """See `_begun`."""
+    ) -> Traced | str:
+        """See `_natively`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-            return None, "SIGCHLD is ignored"
+            return "SIGCHLD is ignored"
         observing = Observing()
         begun = time.monotonic()
         with ExitStack() as opened:
             try:
                 streams = (os.memfd_create("out"), os.memfd_create("err"))
             except OSError as error:
-                return None, f"no files in memory: {error.strerror}"
+                return f"no files in memory: {error.strerror}"
             for stream in streams:
                 opened.callback(os.close, stream)
             with self._lock:
@@ -320,7 +323,7 @@ class SubprocessRunner:
                     program, argv, str(cwd), env, (stdin, *out_and_err), server=server, observed=observed
                 )
             except OSError as error:
-                return None, f"it cannot be started so: {error.strerror}"
+                return f"it cannot be started so: {error.strerror}"
             finally:
                 with self._lock:
                     self._traced.discard(observing)
@@ -328,7 +331,7 @@ class SubprocessRunner:
                 raise Killed
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
         ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun, used)
-        return Traced(ended, None if why or not observed else seen, why), why
+        return Traced(ended, None if why or not observed else seen, why)
 
     def until(
         self,
