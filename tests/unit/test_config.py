@@ -11,7 +11,7 @@ from hipcache.base.errors import ConfigError
 from hipcache.config import files
 from hipcache.config.files import NAMES_A_FILE
 from hipcache.config.settings import SETTINGS, VARIABLES, parse_size
-from hipcache.processes import slots
+from hipcache.processes import room
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     assert not (settings.disable or settings.readonly or settings.recache)
     assert settings.max_size == 10 * 2**30
     assert settings.jobs == 0
-    assert settings.job_slots == slots.default_limit()
+    assert settings.job_slots == room.compilers(room.cores(), room.memory())
     assert set(settings.origins.values()) == {"default"}
 
 
@@ -294,7 +294,7 @@ def test_a_tilde_stands_for_home(tmp_path: Path) -> None:
     ("cores", "memory", "compilers"), [(8, 64 << 30, 8), (8, 9 << 30, 4), (8, 1 << 30, 1), (8, 0, 8), (1, 64 << 30, 1)]
 )
 def test_as_many_compilers_run_as_cores_and_memory_allow(cores: int, memory: int, compilers: int) -> None:
-    assert slots.compilers_for(cores, memory) == compilers
+    assert room.compilers(cores, memory) == compilers
 
 
 @pytest.mark.parametrize("limited", ["", "slurm", "slurm/job_7", "slurm/job_7/step_0"])
@@ -312,14 +312,14 @@ def test_the_limit_of_each_control_group_above_a_job_counts(tmp_path: Path, limi
         (limits / "cpu.cfs_quota_us").write_text("50000\n")
         (limits / "cpu.cfs_period_us").write_text("100000\n")
     groups = groups_of(tmp_path, cgroup, f"/ {tmp_path} rw - {kind}")
-    assert (slots.memory_within(groups), slots.cores_within(groups)) == (3 << 30, 1)
+    assert (room.memory(groups), room.cores(groups)) == (3 << 30, 1)
 
 
 def test_a_container_sees_its_own_control_group_as_the_root(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("3221225472\n")
     for path, root in (("/", "/"), ("/docker/7", "/docker/7"), ("/../other", "/")):
         groups = groups_of(tmp_path, f"0::{path}\n", f"{root} {tmp_path} rw - cgroup2 none rw")
-        assert slots.memory_within(groups) == 3 << 30
+        assert room.memory(groups) == 3 << 30
 
 
 def test_without_a_limit_the_whole_machine_counts(tmp_path: Path) -> None:
@@ -327,15 +327,15 @@ def test_without_a_limit_the_whole_machine_counts(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     groups = groups_of(tmp_path, "0::/\n", f"/ {tmp_path} rw - cgroup2 none rw")
     assert groups == [str(tmp_path)]
-    assert slots.memory_within(groups) == slots.memory_within([]) > 0
-    assert slots.cores_within(groups) == len(os.sched_getaffinity(0))
+    assert room.memory(groups) == room.memory([]) > 0
+    assert room.cores(groups) == len(os.sched_getaffinity(0))
 
 
 def groups_of(tmp_path: Path, cgroup: str, mount: str) -> list[str]:
     """Those of a process with these lines in its /proc/PID/cgroup and, from the fourth field on, mountinfo."""
     (tmp_path / "cgroup").write_text(cgroup)
     (tmp_path / "mountinfo").write_text(f"31 24 0:27 {mount}\n")
-    return slots.control_groups(str(tmp_path))
+    return room.groups(str(tmp_path))
 
 
 @pytest.mark.parametrize("note", ["", "src\n", "/\n", "/src/../other\n", "/src\n/other\n", "\n"])

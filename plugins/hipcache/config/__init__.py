@@ -17,7 +17,7 @@ from hipcache.base.values import dataclass, field
 from hipcache.config import builders, files
 from hipcache.config.files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.config.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest_hint, parse_size
-from hipcache.processes import slots
+from hipcache.processes import room
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -68,7 +68,7 @@ class Config:
     @property
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
-        return self.jobs or slots.default_limit()
+        return self.jobs or room.compilers(room.cores(), room.memory())
 
     def is_drawn(self) -> bool:
         """Is it the turn of this result to be compared (`verify`)?"""

@@ -7,12 +7,6 @@ terminal) would hold up every other one: each has a second byte behind all the f
 that one has a third, and so on. A process that the kernel does not confirm (`locks.is_held_by`: in another container,
 say) may be stopped as well: after a while its slots have substitutes, too.
 
-There are as many as this machine has cores and memory for, where no setting says otherwise. A device compile of a large
-kernel takes 1 to 3 GB: with fewer than 2 GiB for each core (a laptop, a CI container) as many compilers as cores would
-be ended by the kernel, and with them the build. A container, a job of a batch system and a unit of systemd are limited
-by a control group, or by one of those above it (kernel documentation: "Control Group v2", memory.max and cpu.max;
-version 1: memory.limit_in_bytes, cpu.cfs_quota_us).
-
 Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too),
 it decides instead: the process owns one job already, each further one takes a token and gives it back. Where this
 process may not use it (make closes its pipe for a recipe without `+`) the slots decide. With an executor both do.
@@ -21,14 +15,13 @@ process may not use it (make closes its pipe for a recipe without `+`) the slots
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import stat
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -38,7 +31,6 @@ _PAUSE = 0.01  # seconds
 _CHECK = 1.0  # seconds between two checks whether those who hold the slots are stopped
 _SUBSTITUTES = 100  # of one slot; if they are all taken, too, a compiler runs without one
 _HOLDER = struct.Struct("<Q")
-_MEMORY_EACH = 2 << 30  # bytes
 
 
 Check = Callable[[], None]
@@ -234,72 +226,3 @@ def _jobserver(flags: str, limit: int) -> Jobserver | None:
         return Jobserver(read, writer, limit)
     except (OSError, ValueError):
         return None
-
-
-def default_limit() -> int:
-    """The number of compilers that this process has cores and memory for."""
-    within = control_groups()
-    return compilers_for(cores_within(within), memory_within(within))
-
-
-def compilers_for(cores: int, memory: int) -> int:
-    """At most one for each core, and for each `_MEMORY_EACH` bytes of `memory` (0: not known)."""
-    return max(1, min(cores, memory // _MEMORY_EACH)) if memory else cores
-
-
-def memory_within(groups: Iterable[str]) -> int:
-    """Bytes that a process in these control groups may use, 0 if that is not known."""
-    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for group in groups:
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            limits += [number for number in _numbers(f"{group}/{name}")[:1] if number > 0]
-    return max(0, min(limits))
-
-
-def cores_within(groups: Iterable[str]) -> int:
-    """Those on which it may run at once; a part of a core counts as one."""
-    limits = [len(os.sched_getaffinity(0))]
-    for group in groups:
-        quota = _numbers(f"{group}/cpu.max")  # the quota and its period in microseconds
-        quota = quota or _numbers(f"{group}/cpu.cfs_quota_us") + _numbers(f"{group}/cpu.cfs_period_us")
-        if len(quota) == 2 and min(quota) > 0:
-            limits.append(math.ceil(quota[0] / quota[1]))
-    return min(limits)
-
-
-def control_groups(process: str = "/proc/self") -> list[str]:
-    """The directories of the control groups that the process is in, and of all above them that it can see."""
-    paths = {controllers: path for _, controllers, path in (line.split(":", 2) for line in _lines(f"{process}/cgroup"))}
-    found: list[str] = []
-    for line in _lines(f"{process}/mountinfo"):  # proc_pid_mountinfo(5)
-        before, _, behind = line.partition(" - ")
-        kind, _, options = behind.split(" ", 2)
-        root, place = before.split(" ")[3:5]
-        for controllers, path in paths.items():
-            names = set(controllers.split(","))
-            version1 = kind == "cgroup" and names & {"memory", "cpu"} and names <= set(options.split(","))
-            if version1 or (kind == "cgroup2" and not controllers):
-                found += _upwards(place, root.rstrip("/"), path)
-    return found
-
-
-def _upwards(place: str, root: str, path: str) -> Iterator[str]:
-    """The directories of a group and of those above it, where `place` is that of `root`."""
-    while path.startswith(root + "/") and path != "/" and "/.." not in path:
-        yield place + path[len(root) :]
-        path = path.rpartition("/")[0]
-    yield place
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []
-
-
-def _numbers(path: str) -> list[int]:
-    """Those in a file of one line; none if one of its words is none ("max": there is no limit)."""
-    words = " ".join(_lines(path)).split()
-    return [int(word) for word in words] if all(word.lstrip("-").isdigit() for word in words) else []
