@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,12 @@ int main(int count, char **words) {
     struct stat found;
     if (count > 1 && !strcmp(words[1], "abort")) abort();
     if (count > 1 && !strcmp(words[1], "sleep")) { return sleep(count > 2 ? atoi(words[2]) : 60), 0; }
+    if (count > 1 && !strcmp(words[1], "memory")) {
+        for (int i = 0; i < 1000; i++) memset(malloc(10000), 1, 10000);
+        FILE *mine = fopen("/proc/self/smaps_rollup", "r");
+        while (fgets(text, sizeof text, mine)) fputs(text, stdout);
+        return 0;
+    }
     for (int i = 0; i < count; i++) printf("word %s\n", words[i]);
     for (char **one = environ; *one; one++) printf("variable %s\n", *one);
     printf("directory %s, parent %d, first %d\n", getcwd(text, sizeof text), (int)getppid(), first--);
@@ -172,6 +179,25 @@ def test_another_environment_of_the_loader_has_another_one(tmp_path: Path) -> No
     for place in ("/a", "/b", "/a", "/b"):
         assert f"variable LD_LIBRARY_PATH={place}\n".encode() in run(served, program, LD_LIBRARY_PATH=place).stdout
     assert loads(tmp_path) == 2
+
+
+def test_its_memory_is_in_huge_pages(tmp_path: Path) -> None:
+    mode = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not mode.exists() or "[madvise]" not in mode.read_text():
+        pytest.skip("the kernel gives huge pages to nobody, or to all")
+    program = built(tmp_path)
+    for served, huge in ((SubprocessRunner(), False), (runner(), True)):
+        told = run(served, program, "memory").stdout.decode()
+        kilobytes = {name: int(row.split()[0]) for name, row in re.findall(r"(\w+): +(.+) kB", told)}
+        assert (kilobytes["AnonHugePages"] >= 4096) == huge, told
+
+
+def test_the_users_own_tunables_hold(tmp_path: Path) -> None:
+    program, served = built(tmp_path), runner()
+    for _ in range(2):
+        told = run(served, program, GLIBC_TUNABLES="glibc.malloc.perturb=1").stdout
+        assert b"variable GLIBC_TUNABLES=glibc.malloc.perturb=1\n" in told
+    assert loads(tmp_path) == 1
 
 
 def test_its_end_is_told_as_that_of_a_new_program(tmp_path: Path) -> None:
