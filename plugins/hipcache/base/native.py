@@ -169,16 +169,17 @@ def bitcode(content: bytes) -> bytes | None:
 
 
 def declarations(content: bytes, at: int = 0) -> tuple[list[tuple[bytes, bytes]], int] | None:
-    """What the module declares whose bitcode begins `at` that byte, in parts as `bitcode.c` writes them (letter,
-    content), and where its bitcode ends; None if it is not known."""
+    """What the module declares whose bitcode begins `at` that byte, in `parts`, and where its bitcode ends; None if it
+    is not known."""
     library, said, end = load(), Bytes(), ctypes.c_size_t(0)
     sizes = ctypes.c_size_t(len(content)), ctypes.c_size_t(at)
     known = library.hipcache_declarations(content, *sizes, ctypes.byref(end), ctypes.byref(said))
     text = said.take(library)
-    return (list(_parts(text)), end.value) if known else None
+    return (list(parts(text)), end.value) if known else None
 
 
-def _parts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+def parts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(letter, content) of each part that `bitcode.c` writes."""
     at = 0
     while at < len(text):
         start = at + 1 + 8

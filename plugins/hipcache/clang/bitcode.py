@@ -304,7 +304,7 @@ def lacks_functions(content: bytes) -> bool:
 
     The text of `native/bitcode.c` has all records of the module, and the names (LangRef: MODULE_CODE_FUNCTION)."""
     said = native.bitcode(content)
-    parts = list(_parts(said)) if said else []
+    parts = list(native.parts(said)) if said else []
     strings = next((part for kind, part in parts if kind == b"n"), None)
     if strings is None:
         return True
@@ -313,15 +313,6 @@ def lacks_functions(content: bytes) -> bool:
     return any(
         not strings[prototype[1] : prototype[1] + prototype[2]].startswith(_OF_LIBRARIES) for prototype in prototypes
     )
-
-
-def _parts(said: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = 0
-    while at < len(said):
-        start = at + 1 + 8
-        (size,) = struct.unpack_from("<Q", said, at + 1)
-        yield said[at : at + 1], said[start : start + size]
-        at = start + size
 
 
 def names_in_object(content: bytes) -> bytes:
