@@ -103,6 +103,11 @@ class Plan:
         return self.host or self.devices[0].compile
 
     @property
+    def passes(self) -> list[Cc1Job]:
+        """Those of the devices, and the host's."""
+        return [*(device.compile for device in self.devices), *([self.host] if self.host else [])]
+
+    @property
     def dependency_file(self) -> str:
         """The dependency file, as the command names it; empty if none is written."""
         return self.first.value(Role.DEPENDENCIES, "-dependency-file")
@@ -292,9 +297,8 @@ def _check_outputs(plan: Plan) -> None:
         raise PassThrough("standard_streams", "it writes to standard output")
     if "" in plan.outputs or len(set(plan.outputs)) != len(plan.outputs):
         raise PassThrough("plan", "outputs without a name of their own")
-    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
     # (Clang 22 tells the host's pass alone to write one.)
-    writers = [job for job in jobs if job.value(Role.DEPENDENCIES, "-dependency-file")]
+    writers = [job for job in plan.passes if job.value(Role.DEPENDENCIES, "-dependency-file")]
     rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in writers}
     if len(rules) > 1 or (writers and plan.first not in writers):
         raise PassThrough("plan", "passes that write different dependency files")
@@ -302,10 +306,9 @@ def _check_outputs(plan: Plan) -> None:
 
 def _in_order(plan: Plan, passes: list[Cc1Job]) -> Plan:
     """If several passes write the same second file, the last one's stays."""
-    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
-    if passes != jobs and any(option.role is Role.AUXILIARY for job in jobs for option in job.options):
+    if passes != plan.passes and any(map(side_outputs, passes)):
         raise PassThrough("plan", "passes in another order than their outputs")
-    return replace(plan, in_order=passes == jobs)
+    return replace(plan, in_order=passes == plan.passes)
 
 
 def _link_output(job: ToolJob) -> str:
@@ -404,10 +407,9 @@ def side_outputs(job: Cc1Job) -> list[Option]:
 
 def check_side_outputs(plan: Plan, path: Callable[[str], str]) -> None:
     """Raises PassThrough if what the user would get is not known. `path` makes a name absolute."""
-    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
-    for job in jobs:
+    for job in plan.passes:
         _check_job(job)
-    found = {(option.name, option.value) for job in jobs for option in side_outputs(job)}
+    found = {(option.name, option.value) for job in plan.passes for option in side_outputs(job)}
     if not found:
         return
     if plan.messages and any(name == "-serialize-diagnostic-file" for name, _ in found):

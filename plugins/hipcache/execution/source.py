@@ -494,8 +494,7 @@ class SourceGraph:
 
     def beside(self) -> Iterator[Delivery]:
         """The files that passes write beside their outputs."""
-        jobs = [*(device.compile for device in self.plan.devices), *([self.plan.host] if self.plan.host else [])]
-        for slot, job in zip(self.slots, jobs, strict=True):
+        for slot, job in zip(self.slots, self.plan.passes, strict=True):
             for number, option in enumerate(plan.side_outputs(job)):
                 path = self.session.command.path(option.value)
                 replaced = option.name == "-serialize-diagnostic-file"  # the driver removes an old one

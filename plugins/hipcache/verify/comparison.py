@@ -212,8 +212,7 @@ def compare_stored(engine: Engine, command: Command, scratch: Path) -> Compared:
     try:
         how, engine, command = prepare(engine, command)
         assert how.plan
-        jobs = [*(device.compile for device in how.plan.devices), *([how.plan.host] if how.plan.host else [])]
-        if len(how.outputs) != 1 or any(map(plan.side_outputs, jobs)):
+        if len(how.outputs) != 1 or any(map(plan.side_outputs, how.plan.passes)):
             return Compared(name, NOT_COMPARED, "it writes several files")
         served = _served(engine, command, how.plan, scratch / "served.o")
         if isinstance(served, str):
