@@ -28,7 +28,7 @@ from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.clang.host_object import renamed
 from hipcache.inputs import messages, outline, preprocessed, search
-from hipcache.inputs.messages import plain
+from hipcache.inputs.observing import plain
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet

@@ -22,6 +22,7 @@ from hipcache.base.values import dataclass
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs import preprocessed
+from hipcache.inputs.observing import plain
 
 # The names of those that are -fX and -fno-X.
 _SWITCHES = frozenset(
@@ -60,7 +61,6 @@ _WITHOUT_PATHS = pattern(
 _WITHOUT_LINES = ("-emit-llvm-uselists", "-fgpu-rdc", "--offload-new-driver", "-flto=full", "-flto-unit")
 _SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=[\w.,+-]*)?")
 _LLVM_WITHOUT_PATHS = pattern(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
-_DOTS = pattern(r"^(?:\./+)+")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Spelling:
     def places_in(self, directory: str, names: Collection[str]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
         """The same for names in a directory (as of `readset.Absent`): the absolute spellings of the directory, each
         with a slash at its end, and those of names that are directories themselves."""
-        directory = _DOTS.sub("", directory)
+        directory = plain(directory)
         if directory.startswith("/"):
             return (directory,), {}
         whole = tuple(
@@ -110,13 +110,13 @@ class Spelling:
             (found[path],) = places
             if not path.startswith("/"):
                 for name in quoted:
-                    way = _DOTS.sub("", os.path.join(os.path.dirname(path), name))
+                    way = plain(os.path.join(os.path.dirname(path), name))
                     beside.setdefault(way, set()).add(os.path.join(os.path.dirname(found[path]), name))
         return found
 
     def _places(self, path: str) -> Iterator[tuple[str, str]]:
         """(absolute spelling, what of it is behind the name of a directory)."""
-        path = _DOTS.sub("", path)
+        path = plain(path)
         if path.startswith("/"):
             yield path, ""
             return
@@ -183,7 +183,7 @@ def of(job: Cc1Job, cwd: str) -> Spelling | None:
             return None
         directories[absolute, spelled] = None
     whole = os.path.join(_absolute(named[0], cwd), os.path.basename(source))
-    if _DOTS.match(source) or source.startswith("-"):
+    if plain(source) != source or source.startswith("-"):
         return None
     return Spelling((whole, source), tuple(directories), tuple(bare))
 
@@ -213,7 +213,7 @@ def _is_without_paths(option: Option) -> bool:
 def _trimmed(directory: str) -> str:
     """The directory as clang writes it before a slash and a name, without a leading `./`."""
     directory = directory[:-1] if len(directory) > 1 and directory.endswith("/") else directory
-    return _DOTS.sub("", directory + "/")[:-1] if directory not in ("", ".") else ""
+    return plain(directory + "/")[:-1] if directory not in ("", ".") else ""
 
 
 def _absolute(directory: str, cwd: str) -> str:

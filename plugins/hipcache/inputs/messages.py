@@ -24,6 +24,7 @@ from itertools import pairwise
 from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.inputs import outline
+from hipcache.inputs.observing import plain
 from hipcache.inputs.readset import MessageLine, ReadFile
 
 _COLOURS = pattern(r"\x1b\[[0-9;]*[mK]")
@@ -237,10 +238,3 @@ def _digest(lines: outline.Lines, number: int) -> str:
 def _is_same(now: str, then: str) -> bool:
     """Is the same shown? Clang quotes the lines that it marks only if they are near: none may have come near."""
     return now[:16] == then[:16] and now[16:18] <= then[16:18] and now[18:] <= then[18:]
-
-
-def plain(path: str) -> str:
-    """Clang leaves the dot out of `./x.h` in dependency files, but not in messages."""
-    while path.startswith("./"):
-        path = path[2:].lstrip("/")
-    return path

@@ -129,7 +129,7 @@ def _counted(path: str, ignore: str) -> str:
 
 
 def plain(path: str) -> str:
-    """The path as it is listed."""
+    """The path as it is listed: clang leaves the dot out of `./x.h` in dependency files, but not in messages."""
     return _DOTS.sub("", path)
 
 
