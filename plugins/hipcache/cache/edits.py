@@ -36,7 +36,6 @@ from hipcache.inputs.trace import Files, Untraceable
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
-_WRAPS = pattern(r"-fmessage-length[= ][1-9]")
 #: As `execution.passes.preprocess` of a session.
 Preprocess = Callable[
     [FrontEnd, Collection[str], Mapping[str, bytes], Collection[str], Collection[str], bool], bytes | None
@@ -178,7 +177,7 @@ class Edits:
         if _shows(entry, edit.lines):
             return None
         outputs = self._outputs(entry, front, edit.reads)
-        text = self._renumbered(entry, edit)
+        text = self._renumbered(front, entry, edit)
         if outputs is None or text is None:
             return None
         adopted = replace(
@@ -241,13 +240,13 @@ class Edits:
         own = (file for file in edit.reads.files if file.bare)
         return any(_BY_PASS.search(_content(self.files, file)) for file in own)
 
-    def _renumbered(self, entry: Entry, edit: Edit) -> str | None:
+    def _renumbered(self, front: FrontEnd, entry: Entry, edit: Edit) -> str | None:
         """The messages that the compiler would print now; None if they are not known."""
         if not entry.text:
             return ""
         contents = {file.path: _content(self.files, file) for file in edit.reads.files if file.path in edit.files}
         text = messages.renumbered(entry.text, entry.places or (), contents, edit.lines)
-        return None if text != entry.text and _WRAPS.search(entry.message_format) else text
+        return None if text != entry.text and front.wraps_messages else text
 
     def _outputs(self, entry: Entry, front: FrontEnd, reads: ReadSet) -> tuple[str, ...] | None:
         """Those of the entry, with this CUID; None if they are not known."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.cache import entries
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 NEVER = "nothing is stored for this command"
 _LOST = "the store no longer has the files written beside its output"
-_WRAPS = pattern(r"-fmessage-length=[1-9]")
 
 
 @dataclass(frozen=True)
@@ -162,5 +160,4 @@ class ManifestCache:
 
     def _portable_messages(self, front: FrontEnd, text: str) -> str | None:
         """As `Basedir.portable_messages`. Clang wraps lines of a given width behind the path that they begin with."""
-        wraps = text and _WRAPS.search(front.message_format)
-        return None if wraps else self.files.basedir.portable_messages(text)
+        return None if text and front.wraps_messages else self.files.basedir.portable_messages(text)

@@ -37,6 +37,7 @@ _OTHER_FORMATS = pattern(
     r"-f(?:no-)?(?:diagnostics-(?!hotness-threshold|show-(?:category|hotness|note-include-stack|option))"
     r"|caret-diagnostics|show-|safe-buffer)"
 )
+_WRAPS = pattern(r"-fmessage-length[= ][1-9]")
 _COUNTED = pattern(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
 # Languages without raw strings, which the lexer takes for granted.
 _OLD = pattern(r"--?std=(?:c|gnu)\+\+(?:98|03)")
@@ -100,6 +101,11 @@ class FrontEnd:
     def quotes_lines(self) -> bool:
         """Are its messages of clang's usual format, which `inputs.messages` understands?"""
         return not any(_OTHER_FORMATS.match(option.text[0]) for option in self.job.options)
+
+    @property
+    def wraps_messages(self) -> bool:
+        """Are lines of messages broken at a width?"""
+        return bool(_WRAPS.search(self.message_format))
 
     def hides_paths(self, *, bitcode: bool) -> bool:
         """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
