@@ -56,6 +56,7 @@ import stat
 from collections.abc import Iterator
 
 from hipcache.base import shared
+from hipcache.base.keys import is_digest
 from hipcache.base.patterns import pattern
 from hipcache.store.confined import Confined, is_strange
 from hipcache.store.seal import Seal
@@ -76,7 +77,6 @@ ACTIONS, BLOBS, PACKS, TOOLS = "actions", "blobs", "packs", "tools"
 HISTORY, STATISTICS, TMP = "history", "statistics", "tmp"
 LEDGER, LOCKS = "ledger", "locks"
 _TAG = "CACHEDIR.TAG"
-_HEX = "0123456789abcdef"
 _OWN_NAME = pattern(r"[0-9a-f]{12,64}|index|(?:put|work|gone)-.*")
 
 # Errors that mean that the entry, not the machine, is at fault. EMFILE or ENOMEM say nothing about the entry.
@@ -122,13 +122,13 @@ def digests(confined: Confined, tree: str) -> Iterator[tuple[str, os.stat_result
     """(what names it, status) of each record (`tree`: ACTIONS) or content (BLOBS) in a file of its own; what else lies
     there is left out."""
     for last, status in confined.listing(tree):
-        if len(last) == 64 and not last.strip(_HEX) and stat.S_ISREG(status.st_mode):
+        if is_digest(last) and stat.S_ISREG(status.st_mode):
             yield last, status
 
 
 def _entry(directory: str, name: str) -> str:
     """Raises ValueError for a name that is no digest: it must never become a path out of the store."""
-    if len(name) != 64 or name.strip(_HEX):
+    if not is_digest(name):
         raise ValueError(f"not a digest of 64 lower-case hexadecimal digits: '{name}'")
     return f"{directory}/{name}"
 
