@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -197,9 +197,8 @@ def chrome_trace(compiles: Sequence[Compile], target: Callable[[str], str] = by_
     }
 
 
-_FILE = "statistics/builds"
+_FILE = "builds"
 MOST = 200
-_MOST_BYTES = 1 << 20
 _MOST_CAUSES, _LONGEST = 5, 200
 
 
@@ -239,27 +238,14 @@ def recorded(
 
 def save(root: Path, umask: int | None, build: RecordedBuild) -> bool:
     """False if it could not be written: only the list of builds lacks it."""
-    store = Confined(root, umask)
-    try:
-        store.make(("statistics",))
-        lines = [
-            statistics.log_line(json.dumps(asdict(earlier)).encode()) for earlier in [*last_builds(root), build][-MOST:]
-        ]
-        statistics.write_whole(store, "builds", b"".join(lines))
-    except OSError:
-        return False
-    return True
+    texts = [json.dumps(asdict(known)).encode() for known in [*last_builds(root), build][-MOST:]]
+    return statistics.write_lines(Confined(root, umask), _FILE, texts)
 
 
 def last_builds(root: Path) -> list[RecordedBuild]:
     """All that are known, the oldest first."""
-    try:
-        return list(_parsed(Confined(root).read(_FILE, _MOST_BYTES)))
-    except OSError:
-        return []
-
-
-def _parsed(content: bytes) -> Iterator[RecordedBuild]:
-    for text in statistics.log_lines(content):
+    found = []
+    for text in statistics.read_lines(Confined(root), _FILE):
         with suppress(ValueError, TypeError):
-            yield RecordedBuild(**json.loads(text))
+            found.append(RecordedBuild(**json.loads(text)))
+    return found

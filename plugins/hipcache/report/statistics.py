@@ -281,6 +281,7 @@ HEADER = "hipcache statistics 1"
 _HERE = "statistics"
 _LOCK = f"{_HERE}/lock"
 _MANY_LOGS = 64
+_MOST_LINES = 1 << 20  # bytes of a file that a report reads
 
 
 def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
@@ -309,7 +310,7 @@ def _append(store: Confined, content: bytes) -> bool:
         lock = _open_lock(store)
         try:
             if not _try_lock(lock, fcntl.LOCK_SH):
-                write_whole(store, f"log.{_unique()}", content)
+                _write_whole(store, f"log.{_unique()}", content)
                 return True
             log = store.keep(f"{_HERE}/log", MOST_STATISTICS, os.O_WRONLY | os.O_APPEND)
             try:
@@ -444,7 +445,7 @@ def _write_totals(store: Confined, counts: Counter[str], folded: list[str], sinc
     if since is not None:
         lines.append(f"{round(since * 1000)}\tsince\n")
     body = "".join(lines).encode()
-    write_whole(store, "totals", f"{HEADER} {binascii.crc32(body):08x}\n".encode() + body)
+    _write_whole(store, "totals", f"{HEADER} {binascii.crc32(body):08x}\n".encode() + body)
 
 
 def _fold(store: Confined) -> None:
@@ -485,7 +486,23 @@ def _remove(store: Confined, logs: list[str]) -> None:
         store.remove(f"{_HERE}/{log}")
 
 
-def write_whole(store: Confined, name: str, content: bytes) -> None:
+def read_lines(store: Confined, name: str) -> Iterator[bytes]:
+    """The texts in the file of that name in this directory, but for damaged ones; none if it cannot be read."""
+    with contextlib.suppress(OSError):
+        yield from log_lines(store.read(f"{_HERE}/{name}", _MOST_LINES))
+
+
+def write_lines(store: Confined, name: str, texts: Iterable[bytes]) -> bool:
+    """Put these into its place. False if that cannot be done: only a report lacks them."""
+    try:
+        store.make((_HERE,))
+        _write_whole(store, name, b"".join(map(log_line, texts)))
+    except OSError:
+        return False
+    return True
+
+
+def _write_whole(store: Confined, name: str, content: bytes) -> None:
     """Put the content into the place of the file of that name in this directory. Raises OSError."""
     new = f"{_HERE}/new.{_unique()}"
     try:

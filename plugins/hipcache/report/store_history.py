@@ -15,7 +15,7 @@ lines on (some 60 KiB) the older half loses every second one, so the file tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,9 +25,8 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store import StoreSize
 from hipcache.store.confined import Confined
 
-_FILE = "statistics/sizes"
+_FILE = "sizes"
 MOST = 700
-_MOST_BYTES = 1 << 20
 STEP = 300
 
 
@@ -71,12 +70,8 @@ def record(root: Path, umask: int | None, size: StoreSize, clock: Callable[[], f
     if len(points) > MOST:
         half = len(points) // 2
         points[:half] = points[:half:2]
-    try:
-        store.make(("statistics",))
-        statistics.write_whole(store, "sizes", b"".join(map(_line, points)))
-    except OSError:
-        return False
-    return True
+    lines = (b"\t".join(b"%d" % number for number in point.numbers) for point in points)
+    return statistics.write_lines(store, _FILE, lines)
 
 
 def read(root: Path, now: float) -> list[Point]:
@@ -91,19 +86,10 @@ def up_to_now(root: Path, size: StoreSize, now: float) -> list[Point]:
 
 
 def _points(store: Confined) -> list[Point]:
-    try:
-        return list(_parsed(store.read(_FILE, _MOST_BYTES)))
-    except OSError:
-        return []
-
-
-def _parsed(content: bytes) -> Iterator[Point]:
-    for text in statistics.log_lines(content):
+    found = []
+    for text in statistics.read_lines(store, _FILE):
         with suppress(ValueError, TypeError):
             numbers = [int(number) for number in text.split(b"\t")]
             if min(numbers) >= 0 and max(numbers) < 1 << 63:
-                yield Point(*numbers)
-
-
-def _line(point: Point) -> bytes:
-    return statistics.log_line(b"\t".join(b"%d" % number for number in point.numbers))
+                found.append(Point(*numbers))
+    return found
