@@ -94,14 +94,6 @@ class Unit:
     inputs: tuple[tuple[str, str], ...] = ()
 
 
-def _nothing(end: End) -> Iterable[Action]:
-    return ()
-
-
-def _as_stored(end: End) -> str:
-    return end.result.text
-
-
 @dataclass(frozen=True)
 class Graph:
     """`path`: absolute, of the object or program that the history names it by; `messages`: what the driver said before
@@ -113,11 +105,11 @@ class Graph:
     units: tuple[Unit, ...]
     path: str
     messages: str = ""
-    grow: Callable[[End], Iterable[Action]] = _nothing
+    grow: Callable[[End], Iterable[Action]] = lambda end: ()
     printed: tuple[Slot, ...] = ()
     rules: tuple[DependencyRule, ...] = ()
     gate: Gate | None = None
-    text: Callable[[End], str] = _as_stored
+    text: Callable[[End], str] = lambda end: end.result.text
 
     def said(self, ends: Mapping[str, End]) -> str:
         """The messages for the user, from the actions that have ended."""

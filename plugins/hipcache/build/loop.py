@@ -106,13 +106,11 @@ class Contents:
         end = self.ends.get(source.action)
         if end and source.name in end.held:
             return end.held[source.name]
-        content = self.contents.read(end.result.outputs[source.name].hash) if end and self._is_stored(source) else None
+        stored = end.result.outputs.get(source.name) if end else None
+        content = self.contents.read(stored.hash) if stored else None
         if content is None:
             raise Lost({source.action})
         return Held(content=content)
-
-    def _is_stored(self, source: ActionOutput) -> bool:
-        return source.name in self.ends[source.action].result.outputs
 
     def said(self, name: str) -> str:
         end = self._end(name)

@@ -202,15 +202,10 @@ def _has_directive(text: bytes) -> bool:
 
 @cache
 def _directive_rows() -> list[bytes]:
-    found = list(rows(_in_all_cases(), UNABBREVIATED))
+    cases = (product(*({letter, letter.upper()} for letter in beginning)) for beginning in _DIRECTIVES)
+    found = list(rows(("".join(letters).encode() for case in cases for letters in case), UNABBREVIATED))
     size = min(map(len, found))
     return sorted({row[:size] for row in found})
-
-
-def _in_all_cases() -> Iterator[bytes]:
-    for beginning in _DIRECTIVES:
-        for letters in product(*({letter, letter.upper()} for letter in beginning)):
-            yield "".join(letters).encode()
 
 
 # Does an output name a type without a name? Clang calls it by the place where it stands: `(lambda at x.hip:3:4)`.

@@ -123,11 +123,6 @@ def _edited(edits: list[str]) -> list[str]:
     return words
 
 
-def why_added_passes_through(option: str) -> str:
-    """The reason why a compile with such an option is left to the compiler, whatever its kind; empty if it is not."""
-    return "standard_streams" if names_stream(option, "/") else ""
-
-
 Observations = tuple[observe.Observation, ...]
 
 # The name of the driver's own job.
@@ -240,8 +235,10 @@ def words_for(command: Command, more: Sequence[str]) -> list[str]:
 
 
 def check_options(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> None:
-    """Raises PassThrough for an option that is not in the command, and that `why` gives a reason for; JobFailed."""
-    refuse_options(added_options(text, environ), lambda word: why(word) or why_added_passes_through(word))
+    """Raises PassThrough for an option that is not in the command, and that `why` gives a reason for, or that names a
+    stream; JobFailed."""
+    added = added_options(text, environ)
+    refuse_options(added, lambda word: why(word) or ("standard_streams" if names_stream(word, "/") else ""))
     check_messages(text)
 
 

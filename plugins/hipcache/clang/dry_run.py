@@ -121,17 +121,14 @@ def flat(jobs: Iterable[Job], asked: DryRuns) -> list[Job]:
     flattened = list(jobs)
     for wrapper in [job for job in flattened if is_wrapper(job[0]) and _WRITES_FAT_BINARY in job]:
         output, package = _files(wrapper)
-        made = [job for job in flattened if _is_packager(job[0]) and job[1:3] == ("-o", package)]
+        packagers = [job for job in flattened if os.path.basename(job[0]).startswith(_PACKAGERS)]
+        made = [job for job in packagers if job[1:3] == ("-o", package)]
         if len(made) != 1:
             raise PassThrough("plan", "the linker wrapper does not read one package")
         at = flattened.index(wrapper)
         flattened[at : at + 1] = _of_wrapper(wrapper, output, _images(made[0]), made[0][0], asked)
         flattened.remove(made[0])
     return flattened
-
-
-def _is_packager(program: str) -> bool:
-    return os.path.basename(program).startswith(_PACKAGERS)
 
 
 def _files(wrapper: Job) -> tuple[str, str]:

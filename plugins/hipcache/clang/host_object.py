@@ -69,7 +69,8 @@ def splice(template: bytes, fat_binary: bytes, placeholder: bytes = PLACEHOLDER)
     sections, target = _find(template, placeholder)
     if target is None:
         return template
-    if sections_layout(sections, {}) != (_offsets(sections), elf.HEADER.unpack_from(template)[6]):
+    offsets = [0, *(section.offset for section in sections[1:])]
+    if sections_layout(sections, {}) != (offsets, elf.HEADER.unpack_from(template)[6]):
         raise UnknownObject("its sections are not in LLVM's layout")
     held = template[target.offset : target.offset + target.size]
     # clang 15 writes a NUL behind the fat binary, clang 19 does not: what follows the placeholder stays.
@@ -109,20 +110,12 @@ def sections_layout(sections: list[_Section], sizes: dict[int, int]) -> tuple[li
     """(offset of each section by index, offset of the section headers), with some sizes replaced."""
     offsets = [0] * len(sections)
     position = elf.HEADER.size
-    for section in sorted(sections[1:], key=lambda s: (s.offset, not _empty(s), s.index)):
+    for section in sorted(sections[1:], key=lambda s: (s.offset, s.size > 0 and not s.nobits, s.index)):
         position = _align(position, section.alignment)
         offsets[section.index] = position
         if not section.nobits:
             position += sizes.get(section.index, section.size)
     return offsets, _align(position, 8)
-
-
-def _empty(section: _Section) -> bool:
-    return section.nobits or section.size == 0
-
-
-def _offsets(sections: list[_Section]) -> list[int]:
-    return [0] + [section.offset for section in sections[1:]]
 
 
 def _align(position: int, alignment: int) -> int:

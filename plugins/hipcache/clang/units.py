@@ -135,14 +135,9 @@ def options(given: Iterable[Option]) -> list[Option]:
     return [option for option in given if option.role not in _FRONT_ONLY and not _is_dropped(option.text[0])]
 
 
-def shows_bitcode(given: Iterable[Option]) -> bool:
+def _shows_bitcode(option: Option) -> bool:
     """Would two steps with bitcode in between change the code object or the messages?"""
-    return any(option.name.startswith(_IN_ONE_STEP) or option.text in _WHOLE for option in given)
-
-
-def warns(given: Iterable[Option]) -> bool:
-    """Are warnings on (no -w)?"""
-    return all(option.name != "-w" for option in given)
+    return option.role is Role.AUXILIARY or option.name.startswith(_IN_ONE_STEP) or option.text in _WHOLE
 
 
 def _is_dropped(word: str) -> bool:
@@ -299,7 +294,7 @@ class DeviceUnit:
     @property
     def silent(self) -> bool:
         """Are warnings switched off?"""
-        return not warns(self.front.job.options)
+        return any(option.name == "-w" for option in self.front.job.options)
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
@@ -385,7 +380,9 @@ def _host(host: Cc1Job, parts: KeyParts) -> FrontEnd:
 
 
 def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ: Mapping[str, str]) -> ObjectUnit:
-    tools = [("bundler", parts.tool(bundle.program)), *_bundler_variables(environ)]
+    # Since 18 the bundler reads variables (OFFLOAD_BUNDLER_COMPRESS).
+    variables = sorted(name for name in environ if name.startswith("OFFLOAD_BUNDLER_"))
+    tools = [("bundler", parts.tool(bundle.program)), *((f"variable {name}", environ[name]) for name in variables)]
     host = plan.host.value(Role.OUTPUT) if plan.host and not plan.embeds else ""
     is_beside = True
     if host:
@@ -398,15 +395,9 @@ def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ:
     return ObjectUnit(bundle, codes, plan.bundled, host, is_beside, tuple(tools))
 
 
-def _bundler_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """The variables that the bundler reads, since 18 (OFFLOAD_BUNDLER_COMPRESS)."""
-    return [(f"variable {name}", environ[name]) for name in sorted(environ) if name.startswith("OFFLOAD_BUNDLER_")]
-
-
 def _device(device: DevicePass, parts: KeyParts) -> DeviceUnit:
     link = parts.link(device.link, {device.obj: "object", device.code: "code object"}) if device.link else []
-    auxiliary = any(option.role is Role.AUXILIARY for option in device.compile.options)
-    by_option = auxiliary or shows_bitcode(device.compile.options)
+    by_option = any(map(_shows_bitcode, device.compile.options))
     in_one_step = by_option or not (device.by_lto or device.compile.emits == "-emit-obj")
     steps = [("steps", "one")] if in_one_step else []
     # The linker's part is in the front end's key too: its messages are kept there.

@@ -9,7 +9,7 @@ from hipcache.base.errors import PassThrough
 from hipcache.base.shared import BASEDIR_MARK
 from hipcache.base.values import dataclass
 from hipcache.build import Cache, End, Slot, delivery
-from hipcache.cache.entries import Entry, unpack
+from hipcache.cache.entries import unpack
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import Command, Unwrapped, expand, words_of
 from hipcache.clang.driver import why_unknown
@@ -100,20 +100,13 @@ def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
     macros = (word + value for _, word, value in words_of(command.arguments) if word.startswith(("-D", "-U")))
     if any("cuid" in word for word in named) or any(path in macro for macro in macros):
         return False
-    passes = [end for end in cached if end.bound.action.policy.cache is Cache.MANIFEST]
-    return all(
-        any(entry.reads == end.result.reads and _holds_everywhere(entry) for entry in unpack(_record(session, end)))
-        for end in passes
-    )
-
-
-def _holds_everywhere(entry: Entry) -> bool:
-    """Is it the same in every checkout, its messages, too?"""
-    return not entry.base and BASEDIR_MARK not in entry.text
-
-
-def _record(session: Session, end: End) -> bytes | None:
-    return session.engine.store.get_action(end.bound.key.digest)
+    for end in cached:
+        if end.bound.action.policy.cache is Cache.MANIFEST:
+            known = unpack(session.engine.store.get_action(end.bound.key.digest))
+            entries = (entry for entry in known if entry.reads == end.result.reads)
+            if all(entry.base or BASEDIR_MARK in entry.text for entry in entries):
+                return False
+    return True
 
 
 def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]:

@@ -147,12 +147,10 @@ def _refuse_links(session: Session, plan: Plan) -> None:
     """cc1 and lld replace their output file. The bundler writes into an existing file, also through a symbolic link,
     and llvm-objcopy then replaces that file: other names of it are left with nothing."""
     path = session.command.path(plan.outputs[0])
-    if plan.bundle and not plan.embeds and (os.path.islink(path) or (_has_links(path) and not plan.in_place)):
-        raise PassThrough("linked_output", plan.outputs[0])
-
-
-def _has_links(path: str) -> bool:
-    return os.path.isfile(path) and os.stat(path).st_nlink > 1
+    if plan.bundle and not plan.embeds:
+        has_other_names = os.path.isfile(path) and os.stat(path).st_nlink > 1
+        if os.path.islink(path) or (has_other_names and not plan.in_place):
+            raise PassThrough("linked_output", plan.outputs[0])
 
 
 def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:

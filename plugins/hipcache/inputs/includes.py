@@ -79,7 +79,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         said.embeds,
         frozenset(map(os.fsdecode, said.next)),
         _comments_talk(found.lines, code, strings),
-        frozenset() if own else _pieces(words),
+        frozenset() if own else frozenset(words & token_pasting.PIECES),
         places,
         frozenset(name for name in places if any(name in word for word in macros)),
         lexer.names_of_paths(
@@ -124,10 +124,6 @@ def _names(names: Iterable[str], words: set[str], strings: bytes) -> frozenset[s
     interruptible.go_on()
     text = " ".join(words)
     return frozenset(name for name in names if name in text or name.encode() in strings)
-
-
-def _pieces(words: set[str]) -> frozenset[str]:
-    return frozenset(words & token_pasting.PIECES)
 
 
 def assembles(text: bytes) -> bool:

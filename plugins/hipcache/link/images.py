@@ -79,16 +79,13 @@ def archive(images: Iterable[DeviceImage]) -> bytes:
     parts = [_ARCHIVE]
     for number, image in enumerate(images):
         fields = f"{number}.o/", "0", "0", "0", "644", str(len(image.raw)), "`\n"
-        parts += [_MEMBER.pack(*(_padded(text, width) for text, width in zip(fields, _WIDTHS, strict=True))), image.raw]
+        padded = (text.encode().ljust(width) for text, width in zip(fields, _WIDTHS, strict=True))
+        parts += [_MEMBER.pack(*padded), image.raw]
         parts.append(b"\n" * (len(image.raw) % 2))
     return b"".join(parts)
 
 
 _WIDTHS = (16, 12, 6, 6, 8, 10, 2)
-
-
-def _padded(text: str, width: int) -> bytes:
-    return text.encode().ljust(width)
 
 
 def _images(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
