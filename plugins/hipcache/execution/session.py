@@ -164,12 +164,10 @@ class Jobs:
         """The reverse, for a path there; a path elsewhere is its own name."""
         return path.removeprefix(f"{self.workdir}/")
 
-    def run(
-        self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
-    ) -> Completed:
+    def run(self, name: str, argv: list[str]) -> Completed:
         """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
         with self.engine.slots.hold(self.runner.check):
-            return self.run_now(name, argv, directory=directory, environ=environ)
+            return self.run_now(name, argv)
 
     def run_now(
         self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
