@@ -260,10 +260,7 @@ def store_chart(points: Sequence[Point]) -> str:
     height = _TOP + _SIZE + _GAP + _COMPILES + _BOTTOM
     told = f"The store from {_moment(first, _DAY)} to {_moment(last, _DAY)}: {human_size(points[-1].bytes)} at the end"
     drawn = "".join((*_days(first, last, x, height), *_held(points, steps, x), *_compiles(steps, first, last, x)))
-    return (
-        f'<div class="wide"><svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" '
-        f'aria-label="{escape(told)}">{drawn}</svg></div>{_legend(drawn)}{_store_table(points, steps)}'
-    )
+    return f'<div class="wide">{_svg(height, told, drawn)}</div>{_legend(drawn)}{_store_table(points, steps)}'
 
 
 def _legend(drawn: str) -> str:
@@ -334,15 +331,15 @@ def _scale(base: int, tall: int, most: str) -> Iterator[str]:
 
 def _store_table(points: Sequence[Point], steps: Sequence[Change]) -> str:
     heads = ("counted", "holds", "entries", "hits", "partial hits", "misses", "evicted")
-    rows = []
-    for point, step in list(zip(points[1:], steps, strict=True))[: -_ROWS - 1 : -1]:
-        cells = (human_size(point.bytes), point.entries, step.hits, step.partial, step.misses, step.evicted)
-        shown = "".join(f"<td>{cell}</td>" for cell in cells)
-        rows.append(f'<tr><th scope="row">{_moment(point.seconds, 0)}</th>{shown}</tr>')
-    head = "".join(f'<th scope="col">{cell}</th>' for cell in heads)
+    rows = [
+        (
+            *(_moment(point.seconds, 0), human_size(point.bytes), point.entries),
+            *(step.hits, step.partial, step.misses, step.evicted),
+        )
+        for point, step in list(zip(points[1:], steps, strict=True))[: -_ROWS - 1 : -1]
+    ]
     title = f"the last {len(rows)} times that it was counted" if len(rows) > 1 else "the figures"
-    table = f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
-    return f"<details><summary>{title}</summary>{table}</details>"
+    return f"<details><summary>{title}</summary>{_table(heads, rows)}</details>"
 
 
 def _moment(seconds: float, span: float) -> str:
@@ -371,11 +368,7 @@ def builds_chart(builds: Sequence[RecordedBuild]) -> str:
             at = f'x="{number * step + 1:.1f}" y="{top:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"'
             parts.append(f'<rect class="{end}" {at}><title>{escape(title)}</title></rect>' if tall else "")
     told = f"The share of hits, partial hits and misses in the last {len(shown)} builds"
-    return (
-        f'<div class="wide"><svg class="timeline" viewBox="0 0 {_WIDTH} {_TALL}" role="img" aria-label="{told}">'
-        + "".join(parts)
-        + "</svg></div>"
-    )
+    return f'<div class="wide">{_svg(_TALL, told, "".join(parts))}</div>'
 
 
 def build_rows(builds: Sequence[RecordedBuild]) -> list[tuple[str, ...]]:
@@ -459,11 +452,12 @@ def timeline(compiles: Sequence[Compile]) -> str:
             paths.setdefault(kind, []).append(f"M{x:.1f} {y}h{width:.1f}v{_LANE - 2}h-{width:.1f}z")
     parts += [f'<path class="{kind}" d="{"".join(drawn)}"/>' for kind, drawn in paths.items()]
     told = f"Timeline of {len(placed)} compiles in {span:.3g} s: {counted([compile.outcome for _, compile in placed])}"
-    return (
-        f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(told)}">'
-        + "".join(parts)
-        + "</svg>"
-    )
+    return _svg(height, told, "".join(parts))
+
+
+def _svg(height: int, told: str, drawn: str) -> str:
+    """`told`: for those who do not see what is drawn."""
+    return f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(told)}">{drawn}</svg>'
 
 
 def _seconds_axis(span: float, scale: float, height: int) -> list[str]:

@@ -167,10 +167,10 @@ def show_kinds(kinds: Kinds, screen: Screen) -> None:
 
 
 def _show_units(numbers: Statistics, screen: Screen) -> None:
-    rows = [_row(name, tally) for name, tally in asked_units(numbers.units)]
+    rows = [_row(f"  {name}", tally) for name, tally in asked_units(numbers.units)]
     _table(["architecture", "hits", "misses", "hit %"], rows, screen)
     jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
-    rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
+    rows = [_row(f"  {name}", tally) for name, tally in jobs if tally.hits or tally.misses]
     _table(["device jobs", "hits", "misses", "hit %"], rows, screen)
 
 
@@ -187,10 +187,7 @@ def _table(head: list[str], rows: list[list[str]], screen: Screen) -> None:
 
 
 def _row(name: str, tally: Tally) -> list[str]:
-    return [f"  {name}", str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)]
-
-
-_ENDS = {HIT: "hit", PARTIAL: "partial hit", MISS: "miss"}
+    return [name, str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)]
 
 
 def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
@@ -202,7 +199,7 @@ def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
         ("cacheable", str(cacheable)),
         ("hit rate", percent(compiles["hit"], cacheable)),
         ("unit hit rate", percent(*numbers.unit_hits)),
-        *((f"average time of a {_ENDS[end]}", f"{took:.3g} s") for end, took in numbers.average_seconds.items()),
+        *((f"average time of a {WORDS[end][0]}", f"{took:.3g} s") for end, took in numbers.average_seconds.items()),
         ("compile time saved", human_time(numbers.seconds_saved)),
         ("store", human_size(size.bytes) + (f" of {human_size(size.max_bytes)}" if size.max_bytes else "")),
     ]
@@ -216,9 +213,7 @@ def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     parts = ["### hipcache", _markdown_table(("", ""), rows)]
     units = asked_units(numbers.units)
     if units:
-        parts.append(
-            _markdown_table(("architecture", "hits", "misses", "hit rate"), (_markdown_row(*unit) for unit in units))
-        )
+        parts.append(_markdown_table(("architecture", "hits", "misses", "hit rate"), (_row(*unit) for unit in units)))
     fetched = [(name, *cells) for name, cells in remote_rows(numbers.counted.get("remote_units", {}))]
     if fetched:
         parts.append(_markdown_table(("of remotes", *REMOTE_HEAD), fetched))
@@ -228,10 +223,6 @@ def markdown(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
             _markdown_table(("not cached, by reason", "compiles"), ((f"`{name}`", str(n)) for name, n in left.items()))
         )
     return "\n\n".join(parts) + "\n"
-
-
-def _markdown_row(name: str, tally: Tally) -> Sequence[str]:
-    return name, str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)
 
 
 def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
