@@ -16,8 +16,7 @@ from pathlib import Path
 import recordings
 from hip_toolchain import hips_own
 from hipcache.clang.host_object import PLACEHOLDER
-from hipcache.processes.fork_servers import ForkServers
-from hipcache.processes.runner import NO_STDIN, PIPE, Completed, Killed, Traced
+from hipcache.processes.runner import NO_STDIN, PIPE, Completed, ForkServers, Killed, Traced
 from store_clock import HandClock
 
 _MARK = b"host-part-goes-here-" + b"." * 44

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hipcache.processes.fork_servers import ForkServers
-from hipcache.processes.runner import Completed, SubprocessRunner
+from hipcache.processes.runner import Completed, ForkServers, SubprocessRunner
 
 # What a program finds of itself when it begins, and how often it was loaded: by a line for each time.
 SOURCE = r"""
@@ -262,8 +261,7 @@ def test_all_that_it_has_begun_ends_with_who_asked(tmp_path: Path) -> None:
 import sys, threading
 from pathlib import Path
 sys.path[:0] = {[path for path in sys.path if path]!r}
-from hipcache.processes.fork_servers import ForkServers
-from hipcache.processes.runner import SubprocessRunner
+from hipcache.processes.runner import ForkServers, SubprocessRunner
 runner = SubprocessRunner(ForkServers(lambda _: True))
 run = lambda: runner.run([{program!r}, "sleep"], cwd=Path("/"), env={{}})
 threads = [threading.Thread(target=run) for _ in range(3)]

@@ -17,8 +17,7 @@ import pytest
 from hipcache.base import native
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
-from hipcache.processes.fork_servers import ForkServers
-from hipcache.processes.runner import Killed, SubprocessRunner, Traced
+from hipcache.processes.runner import ForkServers, Killed, SubprocessRunner, Traced
 
 SOURCE = Path(__file__).parents[1] / "observed_program.c"
 # One that is loaded once (native/fork_server.c).
@@ -241,8 +240,7 @@ def test_under_another_observer_it_runs_without(program: str, place: Path) -> No
 def _runner(program: str) -> str:
     servers = "ForkServers(lambda _: True)" if program.endswith(FORKED) else ""
     return f"""
-from hipcache.processes.fork_servers import ForkServers
-from hipcache.processes.runner import SubprocessRunner
+from hipcache.processes.runner import ForkServers, SubprocessRunner
 runner = SubprocessRunner({servers})
 """
 

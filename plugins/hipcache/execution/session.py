@@ -17,8 +17,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
-from hipcache.processes.fork_servers import ForkServers
-from hipcache.processes.runner import NO_STDIN, Completed, Runner, Traced
+from hipcache.processes.runner import NO_STDIN, Completed, ForkServers, Runner, Traced
 from hipcache.store import faults
 
 
