@@ -277,20 +277,10 @@ def tell(those: Iterable[Condition], environ: Mapping[str, str]) -> None:
     if found:
         build = build_of_this_process()
         text = "".join(
-            f"hipcache: {condition}\n" for condition in found if _is_first(build, condition.identity, environ)
+            f"hipcache: {condition}\n" for condition in found if is_first(condition.identity, environ, build)
         )
         with suppress(OSError):
             telling.say(text)
-
-
-def is_first(identity: str, environ: Mapping[str, str]) -> bool:
-    """Has nobody in this build asked that of this identity? Also true if no mark can be made."""
-    return _is_first(build_of_this_process(), identity, environ)
-
-
-def build_of_this_process() -> str:
-    """A name for the build that it is part of."""
-    return _build(os.getpid())
 
 
 def follow_upkeep(config: Config, store: LocalStore) -> None:
@@ -314,9 +304,10 @@ def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> 
     tell([locked(config, seconds)], environ)
 
 
-def _is_first(build: str, identity: str, environ: Mapping[str, str]) -> bool:
-    """Also true if no mark can be made: rather too often than never."""
-    name = f"said-{build}-{binascii.crc32(os.fsencode(identity)):08x}"
+def is_first(identity: str, environ: Mapping[str, str], build: str = "") -> bool:
+    """Has nobody in this build (or that of the name) asked that of this identity? Also true if no mark can be made:
+    rather too often than never."""
+    name = f"said-{build or build_of_this_process()}-{binascii.crc32(os.fsencode(identity)):08x}"
     for directory in places_for_marks(environ):
         try:
             os.close(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -339,9 +330,9 @@ def _sweep(directory: str) -> None:
                         os.unlink(entry.path)
 
 
-def _build(number: int) -> str:
-    """A name for the build that the process is part of."""
-    own = processes.find_process(number)
+def build_of_this_process() -> str:
+    """A name for the build that it is part of."""
+    own = processes.find_process(os.getpid())
     if own is None:
         return f"session-{os.getsid(0)}-{int(time.time()) // _HOUR}"
     tool, top, process = None, own, processes.find_process(own.parent)
