@@ -233,7 +233,7 @@ def test_link_and_bundle_get_the_names_of_their_files(clang: str) -> None:
 def test_system_headers_are_listed_by_another_file_where_the_user_leaves_them_out(kind: str, everything: bool) -> None:
     front = cut(recordings.text(f"clang15-{kind}")).host
     words = front.argv(Path("/w/k.o"), Path("/w/k.d"), bitcode=False)
-    assert front.all_headers == everything == ("-sys-header-deps" in words)
+    assert front.job.all_headers == everything == ("-sys-header-deps" in words)
     assert (str(graph_file(Path("/w/k.d"))) in words) != everything
 
 
@@ -266,4 +266,4 @@ def test_by_device_lto_the_link_is_the_back_end(more: list[str]) -> None:
 def test_system_headers_are_left_out_of_all_passes_rules_or_of_none(clang: str, kind: str, all_headers: bool) -> None:
     """Clang 22 has the host's pass alone write a file."""
     found = cut(recordings.text(f"{clang}-{kind}"))
-    assert {front.all_headers for front in (found.host, *(one.front for one in found.devices))} == {all_headers}
+    assert {front.job.all_headers for front in (found.host, *(one.front for one in found.devices))} == {all_headers}

@@ -70,12 +70,6 @@ class FrontEnd:
         return self.job.value(Role.CUID)
 
     @property
-    def all_headers(self) -> bool:
-        """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
-        wants = any(o.role is Role.DEPENDENCIES for o in self.job.options)
-        return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
-
-    @property
     def is_device(self) -> bool:
         """Is it a device's, not the host's?"""
         return any(option.name == "-fcuda-is-device" for option in self.job.options)
@@ -197,7 +191,7 @@ class FrontEnd:
         """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, a
         graph of all headers to `graph_file(dependencies)`: -header-include-file would leave them out too)."""
         words = [self.job.program, "-cc1", "-dependency-file", str(dependencies), "-MT", "output", "-o", str(output)]
-        words += ["-sys-header-deps"] if self.all_headers else ["-dependency-dot", str(graph_file(dependencies))]
+        words += ["-sys-header-deps"] if self.job.all_headers else ["-dependency-dot", str(graph_file(dependencies))]
         for option in self.job.options:
             if option.role in REPLACED or option.text == ("-cc1",):
                 continue

@@ -47,6 +47,12 @@ class Cc1Job:
         """The option with the kind of its output."""
         return self.value(Role.EMIT)
 
+    @property
+    def all_headers(self) -> bool:
+        """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
+        roles = {option.role for option in self.options}
+        return Role.DEPENDENCIES not in roles or Role.DEPENDENCY_STYLE in roles
+
 
 @dataclass(frozen=True)
 class ToolJob:

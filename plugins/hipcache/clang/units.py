@@ -209,13 +209,8 @@ class KeyParts:
         inputs += [*self._one_directory(job), *keyed(job, self._files)]
         if any(option.name == "-fdiagnostics-absolute-paths" for option in job.options):
             inputs.append(("directory of messages", self._portable(self._files.resolve(""))))
-        unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
-        return FrontEnd(
-            job,
-            make_key(kind, [*unit.key.inputs, ("dependencies", "all" if unit.all_headers else "user")]),
-            unit.message_format,
-            job.emits in ("-emit-llvm-bc", "-emit-llvm") and not by_lto,
-        )
+        key = make_key(kind, [*inputs, *more, ("dependencies", "all" if job.all_headers else "user")])
+        return FrontEnd(job, key, " ".join(look), job.emits in ("-emit-llvm-bc", "-emit-llvm") and not by_lto)
 
     def _one_directory(self, job: Cc1Job) -> Iterable[tuple[str, str]]:
         """Different names of one directory, which clang searches only once. If a symbolic link then points to another

@@ -263,7 +263,7 @@ def read_files(
     source = plain(front.source)  # as in clang's dependency file
     try:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
-        if front.all_headers:
+        if front.job.all_headers:
             return depfile.union([[source], more, listed]), None
         graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
