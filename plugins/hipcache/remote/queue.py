@@ -53,13 +53,11 @@ def add(store: Confined, keys: Sequence[str], following: Sequence[str], to: str 
         if len(content) > _MOST_BYTES or (os.urandom(1)[0] < 8 and len(names(store, to)) >= MOST):
             return False
         try:
-            store.write(new, content)
+            store.replace(name, content, new)
         except (FileNotFoundError, NotADirectoryError):
             store.make((DIRECTORY,))
-            store.write(new, content)
-        store.rename(new, name)
+            store.replace(name, content, new)
     except OSError:
-        store.remove(new)
         return False
     return True
 

@@ -504,13 +504,7 @@ def write_lines(store: Confined, name: str, texts: Iterable[bytes]) -> bool:
 
 def _write_whole(store: Confined, name: str, content: bytes) -> None:
     """Put the content into the place of the file of that name in this directory. Raises OSError."""
-    new = f"{_HERE}/new.{_unique()}"
-    try:
-        store.write(new, content)
-        store.rename(new, f"{_HERE}/{name}")
-    except OSError:
-        store.remove(new)
-        raise
+    store.replace(f"{_HERE}/{name}", content, f"{_HERE}/new.{_unique()}")
 
 
 def _unique() -> str:

@@ -174,11 +174,20 @@ class Confined:
         """A new file of that content."""
         fd = self.create(name)
         try:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            write_all(fd, content)
         finally:
             os.close(fd)
+
+    def replace(self, name: str, content: bytes, temporary: str) -> None:
+        """A file of that content in the place of whatever is there: whole or not at all, by a file of the name
+        `temporary`."""
+        try:
+            self.write(temporary, content)
+            self.rename_over(temporary, name)
+        except BaseException:
+            with suppress(OSError):
+                self.unlink(temporary)
+            raise
 
     def status(self, name: str) -> os.stat_result:
         """The status of whatever is there; a link is not followed."""
@@ -201,6 +210,14 @@ class Confined:
             self._at(new, lambda target, name: os.rename(last, name, src_dir_fd=source, dst_dir_fd=target))
 
         self._at(old, from_there)
+
+    def rename_over(self, old: str, new: str) -> None:
+        """The same where a directory may be in its place, with whatever is in it."""
+        try:
+            self.rename(old, new)
+        except IsADirectoryError:
+            self.discard(new)
+            self.rename(old, new)
 
     def unlink(self, name: str) -> None:
         self._at(name, lambda parent, last: os.unlink(last, dir_fd=parent))
@@ -333,6 +350,13 @@ class Confined:
         mode = directory_mode(above.st_mode, self.umask) & 0o666
         settle(fd, for_writers(mode) if lock else mode & ~0o022 if own else mode, above)
         return fd
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Raises OSError. One call of write(2) moves 2 GiB at most, and less at a size limit."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def is_strange(error: OSError) -> bool:

@@ -15,8 +15,8 @@ from typing import TypeVar
 from hipcache.base import locks
 from hipcache.base.hashing import blake3
 from hipcache.store import packs
-from hipcache.store.confined import Confined, Steady
-from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all, write_all
+from hipcache.store.confined import Confined, Steady, write_all
+from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.packs import Packs, is_packed
 
@@ -272,12 +272,9 @@ def _size(confined: Confined, name: str) -> int | None:
 
 def _rename_into(confined: Confined, temporary: str, name: str) -> None:
     try:
-        confined.rename(temporary, name)
+        confined.rename_over(temporary, name)
     except (FileNotFoundError, NotADirectoryError):
         _make_parents(confined, name)
-        confined.rename(temporary, name)
-    except IsADirectoryError:
-        confined.discard(name)
         confined.rename(temporary, name)
 
 

@@ -54,6 +54,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from hipcache.base import shared
 from hipcache.base.keys import is_digest
@@ -90,14 +91,8 @@ class DamagedEntry(Exception):
 def make(confined: Confined) -> None:
     """Create what is missing. Raises OSError."""
     confined.make((ACTIONS, BLOBS, PACKS, TMP))
-    try:
-        fd = confined.create(_TAG)
-    except FileExistsError:
-        return
-    try:
-        write_all(fd, TAG)
-    finally:
-        os.close(fd)
+    with suppress(FileExistsError):
+        confined.write(_TAG, TAG)
 
 
 def is_made(confined: Confined) -> bool:
@@ -193,13 +188,6 @@ def read_all(fd: int) -> bytes:
         return b"".join(parts)
     except OSError as error:
         raise DamagedEntry from error
-
-
-def write_all(fd: int, content: bytes) -> None:
-    """Raises OSError. One call of write(2) moves 2 GiB at most, and less at a size limit."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 def random_name() -> str:

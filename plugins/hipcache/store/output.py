@@ -26,7 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base.hashing import blake3
-from hipcache.store.layout import DamagedEntry, random_name, read_all, write_all
+from hipcache.store.confined import write_all
+from hipcache.store.layout import DamagedEntry, random_name, read_all
 
 FICLONE = 0x40049409  # linux/fs.h; older Pythons have no name for it
 CHUNK_BYTES = 1 << 20

@@ -58,7 +58,7 @@ from typing import NamedTuple
 from hipcache.base import compression
 from hipcache.base.hashing import blake3
 from hipcache.store.confined import MOST_BLOB, Confined
-from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name, write_all
+from hipcache.store.layout import ACTIONS, BLOBS, PACKS, TMP, DamagedEntry, random_name
 
 INDEX = f"{PACKS}/index"
 MOST = 64 << 20
@@ -358,21 +358,8 @@ class Packs:
         slots = len(newest) * 3 // 2 + _PROBES
         while (table := _hashed(newest, slots)) is None:
             slots += slots // 2
-        temporary = f"{TMP}/put-{random_name()}"
-        fd = self._confined.create(temporary)
-        try:
-            write_all(fd, _INDEX_MAGIC + slots.to_bytes(8, "little") + table)
-            try:
-                self._confined.rename(temporary, INDEX)
-            except IsADirectoryError:
-                self._confined.remove(INDEX)
-                self._confined.rename(temporary, INDEX)
-        except BaseException:
-            with suppress(OSError):
-                self._confined.unlink(temporary)
-            raise
-        finally:
-            os.close(fd)
+        content = _INDEX_MAGIC + slots.to_bytes(8, "little") + table
+        self._confined.replace(INDEX, content, f"{TMP}/put-{random_name()}")
 
 
 def _slot_count(fd: int) -> int:
