@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class HipcacheError(Exception):
@@ -68,6 +69,15 @@ class PassThrough(HipcacheError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
+
+
+@contextmanager
+def passing_through(reason: str, name: str) -> Iterator[None]:
+    """An OSError within it becomes a PassThrough: the file of that name cannot be read, written or run."""
+    try:
+        yield
+    except OSError as error:
+        raise PassThrough(reason, f"'{name}': {error.strerror}") from error
 
 
 class JobFailed(HipcacheError):

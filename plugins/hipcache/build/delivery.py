@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base import atomic
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import PassThrough, passing_through
 from hipcache.build import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, depfile, ended
 from hipcache.build.storage import ContentStore
 
@@ -29,10 +29,8 @@ def check_places(paths: Iterable[str]) -> None:
 
 def write_file(path: Path, content: bytes, *, through_links: bool = False) -> None:
     """Raises PassThrough."""
-    try:
+    with passing_through("output", str(path)):
         atomic.write_whole(path, content, through_links=through_links)
-    except OSError as error:
-        raise PassThrough("output", f"'{path}': {error.strerror}") from error
 
 
 def clean_up(output: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from hipcache.base.errors import FailedInTurn, PassThrough
+from hipcache.base.errors import FailedInTurn, PassThrough, passing_through
 from hipcache.base.values import dataclass
 from hipcache.build.action import Action, ActionOutput, Bound, End, File
 
@@ -173,12 +173,10 @@ class Progress:
         for name in action.keyed:
             source = dict(action.inputs)[name]
             assert not isinstance(source, File), "the planner has read it by now"
-            try:
+            with passing_through("named_file", name):
                 digests[name] = (
                     self.ends[source.action].hash(source.name) if isinstance(source, ActionOutput) else source.hash
                 )
-            except OSError as error:
-                raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
         return digests
 
     def needed(self, action: Action) -> dict[str, End]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from hipcache.base.errors import PassThrough, Refused
+from hipcache.base.errors import PassThrough, Refused, passing_through
 from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
@@ -48,13 +48,13 @@ def expand(
         path = os.path.join(cwd, word[1:])
         if is_stream(path):
             raise PassThrough("response_file", f"'{word[1:]}' is not a regular file")
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                if read is not None:
-                    read[path] = os.fstat(file.fileno())
-                words += expand(tokenize(file.read()), cwd, read, depth + 1)
-        except OSError as error:
-            raise PassThrough("response_file", f"'{word[1:]}': {error.strerror}") from error
+        with (
+            passing_through("response_file", word[1:]),
+            open(path, encoding="utf-8", errors="surrogateescape") as file,
+        ):
+            if read is not None:
+                read[path] = os.fstat(file.fileno())
+            words += expand(tokenize(file.read()), cwd, read, depth + 1)
     return tuple(words)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hipcache.base.errors import JobFailed, PassThrough, in_words
+from hipcache.base.errors import JobFailed, PassThrough, in_words, passing_through
 from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
 from hipcache.build.engine import Engine
@@ -56,11 +56,8 @@ def configuration_words(path: str, depth: int = 0) -> list[str]:
 def _configuration_text(path: str) -> str:
     if is_stream(path):
         raise PassThrough("standard_streams", path)
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError as error:
-        raise PassThrough("driver", f"'{path}': {error.strerror}") from error
+    with passing_through("driver", path), open(path, "rb") as file:
+        raw = file.read()
     utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return raw.decode("utf-16", "replace") if utf16 else raw.decode("utf-8-sig", "surrogateescape")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.clang.cc1 import REFUSED_LLVM, Option, Role
@@ -168,8 +168,5 @@ def is_archive(name: str, path: str) -> bool:
 
 
 def _head(name: str, path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(_ARCHIVE))
-    except OSError as error:
-        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+    with passing_through("named_file", name), open(path, "rb") as file:
+        return file.read(len(_ARCHIVE))

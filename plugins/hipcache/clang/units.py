@@ -21,7 +21,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
@@ -251,10 +251,8 @@ class KeyParts:
 
     def _digest(self, name: str) -> str:
         if name not in self._named:
-            try:
+            with passing_through("named_file", name):
                 self._named[name] = self._files.named(name)
-            except OSError as error:
-                raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
         return self._named[name]
 
 

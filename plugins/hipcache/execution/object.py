@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipcache.base.errors import CommandFailed, JobFailed, PassThrough
+from hipcache.base.errors import CommandFailed, JobFailed, PassThrough, passing_through
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, End, Slot, delivery, ended
@@ -224,7 +224,5 @@ def _remove_rule(path: str) -> None:
     """Do as clang does if a header is missing."""
     if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise PassThrough("side_output", f"'{path}'")
-    try:
+    with passing_through("output", path):
         Path(path).unlink(missing_ok=True)
-    except OSError as error:
-        raise PassThrough("output", f"'{path}': {error.strerror}") from error

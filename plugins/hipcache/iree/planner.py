@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.keys import digest_bytes, make_key
 from hipcache.base.paths import absolute, is_of_kernel
 from hipcache.base.patterns import pattern
@@ -81,11 +81,8 @@ def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
         raise PassThrough("driver", f"no '{compiler}' on PATH")
     if not is_script(program):
         return program
-    try:
-        with open(program, "rb") as file:
-            known = _SCRIPT.fullmatch(file.read(_MOST))
-    except OSError as error:
-        raise PassThrough("tool", f"'{program}': {error.strerror}") from error
+    with passing_through("tool", program), open(program, "rb") as file:
+        known = _SCRIPT.fullmatch(file.read(_MOST))
     if not known:
         raise PassThrough("wrapper", f"'{program}' is a script, and none of IREE's package")
     question = tool_answers.question("iree", program, ("iree-compile",), cwd, engine.environ)
@@ -100,10 +97,8 @@ def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) ->
     words = [python, "-c", _ASK.format(place=os.path.dirname(program))]
     environ = {**engine.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     started = engine.clock()
-    try:
+    with passing_through("wrapper", python):
         traced = runner.trace(words, cwd=Path(cwd), env=environ)
-    except OSError as error:
-        raise PassThrough("wrapper", f"'{python}': {error.strerror}") from error
     found = os.path.normpath(os.fsdecode(traced.ended.stdout.rstrip(b"\n")))
     if traced.ended.status != 0 or not found.startswith("/") or is_script(found):
         raise PassThrough("wrapper", f"'{program}' does not say which program it runs")
@@ -204,11 +199,8 @@ def _surroundings(
 
 def _processor() -> str:
     """The description of the first processor; all of a machine are alike."""
-    try:
-        with open(_CPUINFO, "rb") as file:
-            first = file.read().partition(b"\n\n")[0]
-    except OSError as error:
-        raise PassThrough("tool", f"'{_CPUINFO}': {error.strerror}") from error
+    with passing_through("tool", _CPUINFO), open(_CPUINFO, "rb") as file:
+        first = file.read().partition(b"\n\n")[0]
     return digest_bytes(b"\n".join(line for line in first.splitlines() if line.startswith(_LINES)))
 
 

@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
@@ -226,10 +226,8 @@ def check_without_device_code(session: Session, unbundle: Unbundle) -> None:
 
 def _key(session: Session, unbundle: Unbundle) -> str:
     inputs = [("bundler", session.tool(unbundle.job.program))]
-    try:
+    with passing_through("named_file", unbundle.source):
         inputs.append(("library", session.files.named(unbundle.source)))
-    except OSError as error:
-        raise PassThrough("named_file", f"'{unbundle.source}': {error.strerror}") from error
     words = (word for word in unbundle.job.arguments if not word.lstrip("-").startswith(("input=", "output=")))
     inputs += [("bundler option", word) for word in words]
     return make_key("unbundling", inputs).digest
@@ -313,14 +311,10 @@ def _file(session: Session, name: str, source: str) -> tuple[str, str]:
     if not source:
         jobs.check_input(name, session.files.resolve(name))
         return _content(session, name)
-    try:
+    with passing_through("named_file", name):
         return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
-    except OSError as error:
-        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
 
 
 def _content(session: Session, name: str) -> tuple[str, str]:
-    try:
+    with passing_through("named_file", name):
         return f"content of {os.path.basename(name)}", session.files.named(name)
-    except OSError as error:
-        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error

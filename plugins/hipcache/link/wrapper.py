@@ -17,7 +17,7 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 
-from hipcache.base.errors import PassThrough
+from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
@@ -239,9 +239,8 @@ def _open(session: Session, plan: WrapperPlan, file: Input) -> LinkInput | None:
     if not os.path.isfile(path):
         raise PassThrough("named_file", f"'{name}' is not a regular file")
     try:
-        return LinkInput(name, read_images(path), file.whole)
-    except OSError as error:
-        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+        with passing_through("named_file", name):
+            return LinkInput(name, read_images(path), file.whole)
     except UnknownFile as error:
         raise PassThrough("object_layout", f"'{name}': {error}") from error
 
