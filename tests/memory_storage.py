@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hipcache.base import atomic
+from hipcache.base.files import write_whole
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, field
 from hipcache.build.action import Digest
@@ -48,7 +48,7 @@ class MemoryContents:
     def copy(self, hash: str, destination: Path) -> bool:
         content = self.read(hash)
         if content is not None:
-            atomic.write_whole(destination, content)
+            write_whole(destination, content)
         return content is not None
 
 

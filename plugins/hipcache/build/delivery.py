@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.base import atomic
 from hipcache.base.errors import PassThrough, passing_through
+from hipcache.base.files import write_whole
 from hipcache.build import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, depfile, ended
 from hipcache.build.storage import ContentStore
 
@@ -30,7 +30,7 @@ def check_places(paths: Iterable[str]) -> None:
 def write_file(path: Path, content: bytes, *, through_links: bool = False) -> None:
     """Raises PassThrough."""
     with passing_through("output", str(path)):
-        atomic.write_whole(path, content, through_links=through_links)
+        write_whole(path, content, through_links=through_links)
 
 
 def clean_up(output: str) -> None:

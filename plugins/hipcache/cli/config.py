@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config
-from hipcache.base import atomic, features
+from hipcache.base import features
 from hipcache.base.errors import ConfigError, nearest
+from hipcache.base.files import write_whole
 from hipcache.base.shared import PROJECT_SETTINGS
 from hipcache.cli import Console
 from hipcache.cli.screen import Screen, human_size
@@ -188,7 +189,7 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
     edited = _edited(text, found, value, path)
     _check(text, edited, found, value, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_whole(path, edited.encode(), through_links=scope in (SYSTEM, USER), as_directory=scope is STORE)
+    write_whole(path, edited.encode(), through_links=scope in (SYSTEM, USER), as_directory=scope is STORE)
 
 
 def _check(text: str, edited: str, found: Setting, value: str, path: Path) -> None:

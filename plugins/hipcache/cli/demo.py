@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache.base.atomic import write_whole
 from hipcache.base.errors import HipcacheError
+from hipcache.base.files import write_whole
 from hipcache.base.values import dataclass
 from hipcache.cli import Console, page
 from hipcache.cli.screen import Screen, asked_units

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from hipcache import config
-from hipcache.base.atomic import write_whole
 from hipcache.base.errors import HipcacheError, StoreError
+from hipcache.base.files import write_whole
 from hipcache.cli import Console, page
 from hipcache.cli.screen import plural
 from hipcache.report import build, stats_log, store_history

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import TextIO
 
 from hipcache import config, processes
-from hipcache.base.atomic import write_whole
 from hipcache.base.errors import ConfigError, HipcacheError
+from hipcache.base.files import write_whole
 from hipcache.cli import Console, explain, page
 from hipcache.cli.screen import Screen, asked_units, human_time, percent, plural
 from hipcache.config import Config

@@ -25,8 +25,8 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from hipcache.base import atomic
 from hipcache.base.errors import HipcacheError, nearest
+from hipcache.base.files import write_whole
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.cli import FAULT, Console
@@ -312,7 +312,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         listed.append(_entry(made, wanted, options.manifest))
     if options.manifest and not status:
         text = json.dumps({"modules": listed}, indent=2) + "\n"
-        atomic.write_whole(Path(options.manifest), text.encode())
+        write_whole(Path(options.manifest), text.encode())
     return status
 
 

@@ -28,8 +28,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from hipcache.base.atomic import naming
 from hipcache.base.errors import HipcacheError
+from hipcache.base.files import naming
 from hipcache.base.patterns import pattern
 from hipcache.store.layout import ACTIONS, BLOBS, HEADER_BYTES, random_name
 

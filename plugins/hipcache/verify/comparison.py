@@ -32,8 +32,8 @@ from pathlib import Path
 
 from hipcache import __version__
 from hipcache.app import front, kinds
-from hipcache.base import atomic
 from hipcache.base.errors import CompilerFails, HipcacheError, JobFailed, PassThrough, StoreError
+from hipcache.base.files import write_whole
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
@@ -361,7 +361,7 @@ def _put_back(contents: dict[str, bytes]) -> None:
     for path, content in contents.items():
         try:
             if Path(path).read_bytes() != content:
-                atomic.write_whole(Path(path), content)
+                write_whole(Path(path), content)
         except OSError as error:
             raise StoreError(f"cannot write '{path}': {error.strerror}") from error
 
