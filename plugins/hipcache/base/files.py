@@ -1,4 +1,4 @@
-"""Write a file whole or not at all, as a compiler writes its output."""
+"""Descriptors of the kernel; and to write a file whole or not at all, as a compiler writes its output."""
 
 from __future__ import annotations
 
@@ -7,6 +7,25 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+class Descriptor(int):
+    """Of an open file, which the end of a `with` closes."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Descriptor:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        os.close(self)
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Raises OSError. One call of write(2) moves 2 GiB at most, and less at a size limit."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from hipcache.base.errors import PassThrough, Refused, nearest
+from hipcache.base.files import Descriptor, write_all
 from hipcache.base.keys import digest_bytes
 from hipcache.base.paths import is_stream
 from hipcache.base.patterns import pattern
@@ -208,16 +209,11 @@ def without_output(arguments: Sequence[str]) -> list[str]:
 def _keep_standard_input() -> None:
     """Put all of it into memory, as this process' standard input, to be read from its beginning. Raises OSError before
     anything is read, if there is no such memory."""
-    kept = os.memfd_create("standard input", 0)
-    try:
+    with Descriptor(os.memfd_create("standard input", 0)) as kept:
         while piece := os.read(0, _AT_ONCE):
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[os.write(kept, rest) :]
+            write_all(kept, piece)
         os.lseek(kept, 0, os.SEEK_SET)
         os.dup2(kept, 0)
-    finally:
-        os.close(kept)
 
 
 def standard_input() -> tuple[bytes, str]:

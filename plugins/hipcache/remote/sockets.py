@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import hipcache
 from hipcache.base.errors import ConfigError
+from hipcache.base.files import Descriptor
 from hipcache.base.keys import digest_bytes
 from hipcache.base.paths import runtime_directory
 from hipcache.base.shared import CREDENTIALS
@@ -115,11 +116,8 @@ def identity(place: str) -> tuple[int, int]:
 
 def near(place: str, action: Callable[[str], object]) -> None:
     """Do it with a name of the socket that is short enough for one, however long the path is. Raises OSError."""
-    directory = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with Descriptor(os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         action(f"/proc/self/fd/{directory}/{os.path.basename(place)}")
-    finally:
-        os.close(directory)
 
 
 def wait_for(place: str) -> None:

@@ -44,6 +44,7 @@ from typing import Any, NamedTuple
 
 from hipcache.base import features
 from hipcache.base.errors import StoreError
+from hipcache.base.files import Descriptor
 from hipcache.base.values import asdict, dataclass, replace
 from hipcache.report.outcome import CACHEABLE, HOST, LINK, OUTCOMES, PASSED_THROUGH, CompileOutcome, is_check
 from hipcache.store import StoreSize
@@ -307,17 +308,13 @@ def count(root: Path, group: str, counts: Mapping[str, int], umask: int | None =
 
 def _append(store: Confined, content: bytes) -> bool:
     try:
-        lock = _open_lock(store)
-        try:
+        with _open_lock(store) as lock:
             if not _try_lock(lock, fcntl.LOCK_SH):
                 _write_whole(store, f"log.{_unique()}", content)
                 return True
-            log = store.keep(f"{_HERE}/log", MOST_STATISTICS, os.O_WRONLY | os.O_APPEND)
-            try:
+            with store.keep(f"{_HERE}/log", MOST_STATISTICS, os.O_WRONLY | os.O_APPEND) as log:
                 written = os.write(log, content) == len(content)
                 full = os.fstat(log).st_size >= FOLD_AT
-            finally:
-                os.close(log)
             fcntl.flock(lock, fcntl.LOCK_UN)
             # Who finds the lock taken leaves it: the next one that appends looks again.
             if (full or _has_many_logs(store)) and _try_lock(lock, fcntl.LOCK_EX):
@@ -325,8 +322,6 @@ def _append(store: Confined, content: bytes) -> bool:
                 with contextlib.suppress(OSError):
                     _fold(store)
             return written
-        finally:
-            os.close(lock)
     except OSError:
         return False
 
@@ -357,15 +352,12 @@ def zero(root: Path, clock: Callable[[], float] = time.time, umask: int | None =
     store = Confined(root, umask)
     place = store.path(_HERE)
     try:
-        lock = _open_lock(store)
-        try:
+        with _open_lock(store) as lock:
             if not _wait_lock(lock, fcntl.LOCK_EX):
                 raise StoreError(f"the statistics in '{place}' are in use", "another process has them; try again")
             logs = _set_aside(store)
             _write_totals(store, Counter(), logs, clock())
             _remove(store, logs)
-        finally:
-            os.close(lock)
     except OSError as error:
         raise StoreError(
             f"cannot write the statistics in '{place}': {error.strerror}", "check permissions and free space"
@@ -375,7 +367,7 @@ def zero(root: Path, clock: Callable[[], float] = time.time, umask: int | None =
 # Locking
 
 
-def _open_lock(store: Confined) -> int:
+def _open_lock(store: Confined) -> Descriptor:
     try:
         return store.keep(_LOCK, MOST_STATISTICS, lock=True)
     except (FileNotFoundError, NotADirectoryError):

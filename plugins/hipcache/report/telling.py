@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipcache.base.files import Descriptor
 from hipcache.base.values import replace
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
@@ -160,11 +161,9 @@ def _append(path: Path, line: str) -> None:
     may have no reader, or one that has stopped to read: the compile waits for it no longer than a second."""
     text = f"{line}\n".encode("utf-8", "surrogateescape")
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-        try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        with Descriptor(os.open(path, flags, 0o666)) as fd:
             _write_soon(fd, text)
-        finally:
-            os.close(fd)
     except OSError as error:
         print(f"hipcache: cannot write the log '{path}': {error.strerror}", file=sys.stderr)
 

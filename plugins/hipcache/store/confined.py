@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from hipcache.base import shared
+from hipcache.base.files import Descriptor, write_all
 
 # A directory of a lower layer of an overlay cannot be moved; each level takes a descriptor.
 _LEVELS = 64
@@ -37,27 +38,22 @@ def remove_at(parent: int, name: str, each: Callable[[int], object] | None = Non
     while waiting:
         child = waiting.pop()
         try:
-            directory = os.open(child, _LIST, dir_fd=parent)
+            directory = Descriptor(os.open(child, _LIST, dir_fd=parent))
         except OSError:
             _unlink(parent, child, each)
             continue
-        try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    if not entry.is_dir(follow_symlinks=False):
-                        _unlink(directory, entry.name, each)
-                        continue
-                    above = f"gone-{os.urandom(12).hex()}"
-                    try:
-                        os.rename(entry.name, above, src_dir_fd=directory, dst_dir_fd=parent)
-                        waiting.append(above)
-                    except OSError as error:
-                        if error.errno == errno.EXDEV and levels:
-                            remove_at(directory, entry.name, each, levels - 1)
-        except OSError:
-            pass
-        finally:
-            os.close(directory)
+        with suppress(OSError), directory, os.scandir(directory) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    _unlink(directory, entry.name, each)
+                    continue
+                above = f"gone-{os.urandom(12).hex()}"
+                try:
+                    os.rename(entry.name, above, src_dir_fd=directory, dst_dir_fd=parent)
+                    waiting.append(above)
+                except OSError as error:
+                    if error.errno == errno.EXDEV and levels:
+                        remove_at(directory, entry.name, each, levels - 1)
         with suppress(OSError):
             os.rmdir(child, dir_fd=parent)
 
@@ -125,18 +121,18 @@ class Confined:
 
     # Files
 
-    def open(self, name: str, most: int, flags: int = os.O_RDONLY) -> int:
+    def open(self, name: str, most: int, flags: int = os.O_RDONLY) -> Descriptor:
         """A descriptor of a regular file of at most `most` bytes. What is opened to be written has no second name."""
         return self._at(name, lambda parent, last: _open(parent, last, flags, most))
 
-    def create(self, name: str, *, lock: bool = False, own: bool = False) -> int:
+    def create(self, name: str, *, lock: bool = False, own: bool = False) -> Descriptor:
         """A new file, to be read and written. `lock`: a lock file. `own`: to be written by this user alone."""
         return self._at(name, lambda parent, last: self._create(parent, last, lock=lock, own=own))
 
-    def keep(self, name: str, most: int, flags: int = os.O_RDWR, *, lock: bool = False) -> int:
+    def keep(self, name: str, most: int, flags: int = os.O_RDWR, *, lock: bool = False) -> Descriptor:
         """A file that is written in place: made if it is missing, and made anew if something strange is there."""
 
-        def keep(parent: int, last: str) -> int:
+        def keep(parent: int, last: str) -> Descriptor:
             for _ in range(3):
                 try:
                     fd = _open(parent, last, flags, most)
@@ -158,25 +154,19 @@ class Confined:
 
     def read(self, name: str, most: int) -> bytes:
         """The whole content."""
-        fd = self.open(name, most)
-        try:
+        with self.open(name, most) as fd:
             parts = []
             while most >= 0 and (part := os.read(fd, min(most + 1, 1 << 20))):
                 parts.append(part)
                 most -= len(part)
-        finally:
-            os.close(fd)
         if most < 0:
             raise Strange(errno.EFBIG, os.strerror(errno.EFBIG), self.path(name))
         return b"".join(parts)
 
     def write(self, name: str, content: bytes) -> None:
         """A new file of that content."""
-        fd = self.create(name)
-        try:
+        with self.create(name) as fd:
             write_all(fd, content)
-        finally:
-            os.close(fd)
 
     def replace(self, name: str, content: bytes, temporary: str) -> None:
         """A file of that content in the place of whatever is there: whole or not at all, by a file of the name
@@ -238,16 +228,14 @@ class Confined:
             except FileExistsError:
                 if not os.path.isdir(self.root):
                     raise
-        root = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            found = os.fstat(root)
-            shared = found.st_mode if found.st_mode & stat.S_ISGID else 0
-            self._make_directory(root, VERSION, directory_mode(shared, self.umask))
-        except OSError as error:
-            error.filename = self.base
-            raise
-        finally:
-            os.close(root)
+        with Descriptor(os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
+            try:
+                found = os.fstat(root)
+                shared = found.st_mode if found.st_mode & stat.S_ISGID else 0
+                self._make_directory(root, VERSION, directory_mode(shared, self.umask))
+            except OSError as error:
+                error.filename = self.base
+                raise
         for name in names:
             self.make_directory(name)
 
@@ -274,14 +262,11 @@ class Confined:
     def listing(self, name: str) -> list[tuple[str, os.stat_result]]:
         """The entries of a directory; none if there is no directory, or a link in its place."""
         try:
-            directory = self._at(name, lambda parent, last: os.open(last, _LIST, dir_fd=parent))
+            directory = self._at(name, lambda parent, last: Descriptor(os.open(last, _LIST, dir_fd=parent)))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        try:
-            with os.scandir(directory) as entries:
-                return [(entry.name, status) for entry in entries if (status := _status(entry)) is not None]
-        finally:
-            os.close(directory)
+        with directory, os.scandir(directory) as entries:
+            return [(entry.name, status) for entry in entries if (status := _status(entry)) is not None]
 
     def remove(self, name: str, each: Callable[[int], object] | None = None) -> None:
         """Remove a file, or a directory with all that is in it, as far as that can be done. `each` is told the size
@@ -298,17 +283,14 @@ class Confined:
         are gone."""
 
         def discard(parent: int, last: str) -> list[str]:
-            inside = os.open(last, _STEP, dir_fd=parent)
-            try:
+            with Descriptor(os.open(last, _STEP, dir_fd=parent)) as inside:
                 return [name for name, time in times.items() if discard_unchanged_at(inside, name, time)]
-            finally:
-                os.close(inside)
 
         return self._at(directory, discard)
 
-    def open_base(self) -> int:
-        """A descriptor of STORE/v2."""
-        return self._directory([])
+    def open_base(self) -> Descriptor:
+        """Of STORE/v2."""
+        return Descriptor(self._directory([]))
 
     def _at(self, name: str, action: Callable[[int, str], T]) -> T:
         """Do `action` in the directory of `name`, with the rest of it."""
@@ -316,11 +298,8 @@ class Confined:
         if not all(part.strip(".") for part in (*parts, last)):
             raise ValueError(f"not a name in a store: '{name}'")
         try:
-            directory = self._directory(parts)
-            try:
+            with Descriptor(self._directory(parts)) as directory:
                 return action(directory, last)
-            finally:
-                os.close(directory)
         except OSError as error:
             error.filename = self.path(name)
             error.filename2 = None
@@ -338,25 +317,15 @@ class Confined:
         except FileExistsError:
             os.close(os.open(last, _STEP, dir_fd=parent))
             return
-        made = os.open(last, _LIST, dir_fd=parent)
-        try:
+        with Descriptor(os.open(last, _LIST, dir_fd=parent)) as made:
             settle(made, mode, os.fstat(parent))
-        finally:
-            os.close(made)
 
-    def _create(self, parent: int, last: str, *, lock: bool, own: bool = False) -> int:
-        fd = os.open(last, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600, dir_fd=parent)
+    def _create(self, parent: int, last: str, *, lock: bool, own: bool = False) -> Descriptor:
+        fd = Descriptor(os.open(last, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600, dir_fd=parent))
         above = os.fstat(parent)
         mode = directory_mode(above.st_mode, self.umask) & 0o666
         settle(fd, for_writers(mode) if lock else mode & ~0o022 if own else mode, above)
         return fd
-
-
-def write_all(fd: int, content: bytes) -> None:
-    """Raises OSError. One call of write(2) moves 2 GiB at most, and less at a size limit."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 def is_strange(error: OSError) -> bool:
@@ -364,8 +333,8 @@ def is_strange(error: OSError) -> bool:
     return isinstance(error, Strange) or error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
-def _open(parent: int, last: str, flags: int, most: int) -> int:
-    fd = os.open(last, flags | _SAFE, dir_fd=parent)
+def _open(parent: int, last: str, flags: int, most: int) -> Descriptor:
+    fd = Descriptor(os.open(last, flags | _SAFE, dir_fd=parent))
     found = os.fstat(fd)
     second = flags & os.O_ACCMODE != os.O_RDONLY and found.st_nlink > 1
     if stat.S_ISREG(found.st_mode) and found.st_size <= most and not second:

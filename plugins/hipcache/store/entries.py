@@ -13,9 +13,10 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.base import locks
+from hipcache.base.files import Descriptor, write_all
 from hipcache.base.hashing import blake3
 from hipcache.store import packs
-from hipcache.store.confined import Confined, Steady, write_all
+from hipcache.store.confined import Confined, Steady
 from hipcache.store.layout import BLOBS, TMP, DamagedEntry, charge, make, open_entry, random_name, read_all
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.packs import Packs, is_packed
@@ -60,7 +61,7 @@ class Entries:
                 self._packs_of.pop(fd, None)
                 os.close(fd)
 
-    def _unpacked(self, name: str, most: int) -> tuple[int | None, str | None]:
+    def _unpacked(self, name: str, most: int) -> tuple[Descriptor | None, str | None]:
         """A file in memory with the entry's content, and the pack that it is from. What others can write there, they
         can write here. Raises OSError."""
         place = self.packs.find(name) if is_packed(name) else None
@@ -72,7 +73,7 @@ class Entries:
         except DamagedEntry:
             self._drop(place.pack, None)
             return None, None
-        fd = os.memfd_create("hipcache")
+        fd = Descriptor(os.memfd_create("hipcache"))
         mine = status.st_uid in (os.geteuid(), 0)
         os.fchmod(fd, status.st_mode & 0o777 if mine else 0o666)
         write_all(fd, content)
@@ -181,8 +182,7 @@ class Entries:
     ) -> int:
         """Read an entry, if the pack may hold it: nobody else has written it, and who can write the one can write the
         other. Gives its last use, or 0. Raises OSError, DamagedEntry."""
-        entry = open_entry(confined, name, packs.MOST)
-        try:
+        with open_entry(confined, name, packs.MOST) as entry:
             status = os.fstat(entry)
             content = read_all(entry)
             may_be = (status.st_uid, status.st_mode & 0o022) == (pack.st_uid, pack.st_mode & 0o022)
@@ -190,8 +190,6 @@ class Entries:
                 contents[name], inodes[name] = content, status.st_ino
                 return status.st_mtime_ns
             return 0
-        finally:
-            os.close(entry)
 
     def unpack(self, name: str) -> None:
         """Remove the packs that have the entry. Raises nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hipcache.base.errors import StoreError, StoreFull
@@ -106,11 +106,8 @@ def why_not_created(store: Confined) -> OSError | None:
 def is_private(store: Confined) -> bool:
     """May nobody else (but root) write there?"""
     try:
-        directory = store.open_base()
-        try:
+        with store.open_base() as directory:
             found = os.fstat(directory)
-        finally:
-            os.close(directory)
     except OSError:
         return False
     return found.st_uid == os.geteuid() and not found.st_mode & 0o022
@@ -133,20 +130,12 @@ def divided(store: Confined) -> str:
 
 
 def why_not_writable(store: Confined) -> OSError | None:
-    """The error of a write into a store that is there and can be read."""
-    try:
-        directory = store.open_base()
-    except OSError:
-        return None
-    try:
+    """The error of a write into a store that is there and can be read. (Of one that cannot, each use says why.)"""
+    with suppress(OSError), store.open_base() as directory:
         # Effective ids need faccessat2; what a program with other real ids is refused here, it need not do.
         os.stat(".", dir_fd=directory)
         if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory):
             read_only = os.fstatvfs(directory).f_flag & os.ST_RDONLY
             number = errno.EROFS if read_only else errno.EACCES
             return OSError(number, os.strerror(number), store.base)
-    except OSError:
-        return None  # it cannot be read either: each use says why
-    finally:
-        os.close(directory)
     return None

@@ -57,6 +57,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from hipcache.base import shared
+from hipcache.base.files import Descriptor
 from hipcache.base.keys import is_digest
 from hipcache.base.patterns import pattern
 from hipcache.store.confined import Confined, is_strange
@@ -165,7 +166,7 @@ def _header(name: str, payload: bytes, seal: Seal) -> bytes:
     return magic + seal.digest(b"".join([DOMAIN, name.encode("ascii"), payload]))
 
 
-def open_entry(confined: Confined, name: str, most: int) -> int:
+def open_entry(confined: Confined, name: str, most: int) -> Descriptor:
     """A file descriptor to read. Raises FileNotFoundError (and other OSErrors of the machine), or DamagedEntry."""
     try:
         return confined.open(name, most)

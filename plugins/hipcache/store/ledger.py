@@ -96,14 +96,12 @@ class Ledger:
         except PermissionError:  # it is another user's; the next count puts the sum right
             self._confined.discard(LEDGER)
             fd = self._confined.keep(LEDGER, _MOST, lock=True)
-        try:
+        with fd:
             self._wait(fd, shared=False)
             try:
                 yield Book(fd, _read(fd) or (0,) * 6)
             finally:
                 locks.unlock(fd, _LOCK)
-        finally:
-            os.close(fd)
 
     def read(self) -> Book | None:
         """The numbers, or None if there are none to be trusted; also from a read-only disk. Raises nothing."""

@@ -25,8 +25,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.base.files import Descriptor, write_all
 from hipcache.base.hashing import blake3
-from hipcache.store.confined import write_all
 from hipcache.store.layout import DamagedEntry, random_name, read_all
 
 FICLONE = 0x40049409  # linux/fs.h; older Pythons have no name for it
@@ -46,15 +46,12 @@ def deliver(source: int, digest: str, destination: Path) -> None:
     temporary = os.path.join(os.path.dirname(destination), f".hipcache-{random_name()}.tmp")
     try:
         # The kernel applies the umask: reading it (os.umask) would change it for the other threads.
-        target = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        try:
+        with Descriptor(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)) as target:
             if _clone(source, target):
                 found = hash_of(target)
             else:
                 _allocate(source, target)
                 found = _copy(source, target)
-        finally:
-            os.close(target)
         if found != digest:
             raise DamagedEntry
         os.rename(temporary, destination)
@@ -72,11 +69,8 @@ def _is_special(destination: Path) -> bool:
 
 
 def _write_into(destination: Path, content: bytes) -> None:
-    target = os.open(destination, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with Descriptor(os.open(destination, os.O_WRONLY | os.O_CLOEXEC)) as target:
         write_all(target, content)
-    finally:
-        os.close(target)
 
 
 def _clone(source: int, target: int) -> bool:

@@ -298,44 +298,30 @@ class Packs:
 
     def _bytes(self, name: str, at: int, size: int) -> bytes:
         """Raises DamagedEntry if there are not so many, OSError."""
-        fd = self._confined.open(name, MOST_BLOB)
-        try:
+        with self._confined.open(name, MOST_BLOB) as fd:
             if at + size > os.fstat(fd).st_size:
                 raise DamagedEntry
             return os.pread(fd, size, at)
-        finally:
-            os.close(fd)
 
     # The index
 
     def _named(self, name: str) -> Iterator[str]:
         """The packs in which it may be."""
-        try:
-            fd = self._confined.open(INDEX, MOST_BLOB)
-        except OSError:
-            return
-        try:
+        with suppress(OSError), self._confined.open(INDEX, MOST_BLOB) as fd:
             fingerprint = _fingerprint(name)
             for _, slot in _slots(fd, _slot_count(fd), fingerprint):
                 if slot == _EMPTY:
                     return
                 if slot.startswith(fingerprint):
                     yield f"{PACKS}/{slot[_FINGERPRINT_BYTES:].hex()}"
-        except OSError:
-            return
-        finally:
-            os.close(fd)
 
     def note(self, pack: str, names: Iterable[str]) -> None:
         """Write into the index that these entries are in the pack; for who holds the ledger's lock. Raises OSError."""
-        with suppress(OSError):  # whatever is there in its place
-            fd = self._confined.open(INDEX, MOST_BLOB, os.O_RDWR)
-            try:
-                slots = _slot_count(fd)
-                if slots and all(self._insert(fd, slots, _fingerprint(name), _key(pack)) for name in names):
-                    return
-            finally:
-                os.close(fd)
+        # (An error: whatever is there in its place.)
+        with suppress(OSError), self._confined.open(INDEX, MOST_BLOB, os.O_RDWR) as fd:
+            slots = _slot_count(fd)
+            if slots and all(self._insert(fd, slots, _fingerprint(name), _key(pack)) for name in names):
+                return
         self.index()
 
     def _insert(self, fd: int, slots: int, fingerprint: bytes, pack: bytes) -> bool:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from hipcache.base import shared
 from hipcache.base.errors import StoreError
+from hipcache.base.files import Descriptor
 from hipcache.base.hashing import blake3
 from hipcache.base.values import dataclass, replace
 
@@ -66,17 +67,11 @@ def read(path: Path | None) -> Seal:
     if path is None:
         return NO_SEAL
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with Descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)) as fd:
+            why = _why_not(os.fstat(fd))
+            secret = b"" if why else os.read(fd, MOST + 1)
     except OSError as error:
         raise StoreError(f"cannot read the key of the store, '{path}': {error.strerror}", _HINT) from error
-    try:
-        found = os.fstat(fd)
-        why = _why_not(found)
-        secret = b"" if why else os.read(fd, MOST + 1)
-    except OSError as error:
-        raise StoreError(f"cannot read the key of the store, '{path}': {error.strerror}", _HINT) from error
-    finally:
-        os.close(fd)
     if not why and not LEAST <= len(secret) <= MOST:
         why = f"has {len(secret)} bytes; it must have {LEAST} to {MOST}"
     if why:
