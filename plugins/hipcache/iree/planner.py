@@ -76,9 +76,7 @@ print(binaries.find_tool("iree-compile"))"""
 
 def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
     """The absolute path of the program that compiles. Raises PassThrough."""
-    program = tools.which(compiler, cwd, engine.environ)
-    if not program:
-        raise PassThrough("driver", f"no '{compiler}' on PATH")
+    program = tools.find(compiler, cwd, engine.environ)
     if not is_script(program):
         return program
     with passing_through("tool", program), open(program, "rb") as file:
