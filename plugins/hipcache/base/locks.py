@@ -105,12 +105,7 @@ def unlock(fd: int, offset: int) -> None:
 
 @contextmanager
 def held(
-    fd: int,
-    offset: int,
-    *,
-    wait: bool = True,
-    patience: float,
-    on_timeout: Callable[[float], object] = bool,
+    fd: int, offset: int, *, wait: bool = True, patience: float, on_timeout: Callable[[float], object] = bool
 ) -> Iterator[bool | None]:
     """Hold one byte of `fd`, an open file of our own, which is closed at the end.
 

@@ -48,10 +48,7 @@ def expand(
         path = os.path.join(cwd, word[1:])
         if is_stream(path):
             raise PassThrough("response_file", f"'{word[1:]}' is not a regular file")
-        with (
-            passing_through("response_file", word[1:]),
-            open(path, encoding="utf-8", errors="surrogateescape") as file,
-        ):
+        with passing_through("response_file", word[1:]), open(path, encoding="utf-8", errors="surrogateescape") as file:
             if read is not None:
                 read[path] = os.fstat(file.fileno())
             words += expand(tokenize(file.read()), cwd, read, depth + 1)

@@ -159,20 +159,11 @@ def as_typed(text: str, words: Sequence[str], command: Command) -> str:
     ours = " ".join(words[1 : len(words) - len(command.argv) + 1])
     if not any(f'"{name}"' in text for name in COMMAND_LINES):
         return text
-    return re.sub(
-        rf'("(?:{"|".join(COMMAND_LINES)})" "[^"]*?) {re.escape(ours)}(?= )',
-        r"\1",
-        text,
-    )
+    return re.sub(rf'("(?:{"|".join(COMMAND_LINES)})" "[^"]*?) {re.escape(ours)}(?= )', r"\1", text)
 
 
 def answer(
-    argv: list[str],
-    arguments: Sequence[str],
-    cwd: str,
-    engine: Engine,
-    runner: Runner,
-    scratch: Callable[[], Path],
+    argv: list[str], arguments: Sequence[str], cwd: str, engine: Engine, runner: Runner, scratch: Callable[[], Path]
 ) -> tuple[str, Answer]:
     """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
     was remembered, if that still holds. Raises PassThrough, JobFailed."""

@@ -18,15 +18,7 @@ from hipcache.cli.export import NANO, is_answer
 from hipcache.cli.screen import ProgressLine, plural
 from hipcache.store import archive
 from hipcache.store.archive import ArchiveEntry
-from hipcache.store.layout import (
-    BLOBS,
-    STATISTICS,
-    DamagedEntry,
-    action_name,
-    blob_name,
-    is_sealed,
-    unpack_action,
-)
+from hipcache.store.layout import BLOBS, STATISTICS, DamagedEntry, action_name, blob_name, is_sealed, unpack_action
 from hipcache.store.local import LocalStore, open_to_write
 from hipcache.store.packs import MOST_TOGETHER
 from hipcache.store.seal import NO_SEAL

@@ -85,11 +85,7 @@ _BUILDERS = (
     _Builder("conda", ("CONDA_BUILD",), variable="SRC_DIR"),
     _Builder("Spack", ("SPACK_SHORT_SPEC",), holds=_is_spack_stage, sign="its stage"),
     _Builder(
-        "makepkg",
-        ("TEXTDOMAIN",),
-        value=shared.MAKEPKGS_TEXTDOMAIN,
-        holds=_is_makepkg_source,
-        sign="src beside pkg",
+        "makepkg", ("TEXTDOMAIN",), value=shared.MAKEPKGS_TEXTDOMAIN, holds=_is_makepkg_source, sign="src beside pkg"
     ),
     # Behind the others: a package's rules may call it.
     _Builder(

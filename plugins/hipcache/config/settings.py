@@ -94,10 +94,7 @@ SETTINGS = (
         "verify", "share", "0", "Recompile this fraction of hits and compare, such as 1/100; see 'hipcache verify'."
     ),
     Setting(
-        "preambles",
-        "flag",
-        "1",
-        "Precompile the header that the driver puts before each source (clang 16 and later).",
+        "preambles", "flag", "1", "Precompile the header that the driver puts before each source (clang 16 and later)."
     ),
     Setting(
         "preamble_checks",
@@ -105,12 +102,7 @@ SETTINGS = (
         "64",
         "Repeat one in this many passes that used a precompiled header, and compare.",
     ),
-    Setting(
-        "cxx_cache",
-        "program",
-        "",
-        "Hand compiles without HIP sources to this cache, such as ccache or sccache.",
-    ),
+    Setting("cxx_cache", "program", "", "Hand compiles without HIP sources to this cache, such as ccache or sccache."),
     Setting(
         "iree_checks",
         "flag",

@@ -144,10 +144,7 @@ def together(
 
 
 def _depends(
-    session: Session,
-    asked: Asked | AskedToAssemble,
-    ends: Mapping[str, End],
-    passes: Collection[Slot],
+    session: Session, asked: Asked | AskedToAssemble, ends: Mapping[str, End], passes: Collection[Slot]
 ) -> Iterator[Watched]:
     yield from _surroundings(session, asked)
     # Most architectures read the same files.

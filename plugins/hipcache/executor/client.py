@@ -152,13 +152,7 @@ class Executions:
                     return number, slot
         return None
 
-    def run(
-        self,
-        number: int,
-        task: Task,
-        check: Callable[[], None],
-        slot: Callable[[], Slot | None],
-    ) -> Ended:
+    def run(self, number: int, task: Task, check: Callable[[], None], slot: Callable[[], Slot | None]) -> Ended:
         """The result, or how it failed; or a slot to run it here, since none of the workers had taken it up when one
         came free; or None where that executor cannot do it (now). `check` may raise."""
         executor, _ = self._all[number]

@@ -83,10 +83,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         places,
         frozenset(name for name in places if any(name in word for word in macros)),
         lexer.names_of_paths(
-            words,
-            macros,
-            paths=_names(lexer.PATHS, words, strings),
-            undefines=_undefines(found.lines, words, strings),
+            words, macros, paths=_names(lexer.PATHS, words, strings), undefines=_undefines(found.lines, words, strings)
         ),
         said.unclear or _unclear(found.flags, code, strings),
         _compares_times(found.lines, code, strings),

@@ -40,10 +40,7 @@ _SWITCHES = ("diagnostic", "warning", "error", "fatal", "GCC")
 _MACROS = ("push_macro", "pop_macro", "NDEBUG", "diagnostic", "pragma")
 _IN_LINES = frozenset([*_HEADERS, *token_pasting.PLACES, *token_pasting.MORE_PLACES, *ASSERTS, *_MACROS])
 _WORDS = frozenset(
-    [
-        *(*token_pasting.PIECES, *token_pasting.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"),
-        *_IN_LINES,
-    ]
+    [*(*token_pasting.PIECES, *token_pasting.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"), *_IN_LINES]
 )
 
 

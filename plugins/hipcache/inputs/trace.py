@@ -40,14 +40,7 @@ class Files:
     compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH; `outlines`: see there, by digest."""
 
     def __init__(
-        self,
-        cwd: str,
-        now: float,
-        basedir: Basedir,
-        scans: Scans | None = None,
-        *,
-        racy: float = RACY,
-        epoch: str = "",
+        self, cwd: str, now: float, basedir: Basedir, scans: Scans | None = None, *, racy: float = RACY, epoch: str = ""
     ) -> None:
         self.basedir = basedir
         self.epoch = epoch

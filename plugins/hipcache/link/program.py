@@ -34,12 +34,7 @@ from hipcache.clang import colours, driver, dry_run, tools
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.command import Command, is_relocatable
 from hipcache.clang.cuid import clangs_hash
-from hipcache.clang.driver_options import (
-    Side,
-    chooses_cuid,
-    why_passed_through_in_link,
-    why_passed_through_in_program,
-)
+from hipcache.clang.driver_options import Side, chooses_cuid, why_passed_through_in_link, why_passed_through_in_program
 from hipcache.clang.dry_run import DryRuns, is_wrapper
 from hipcache.clang.jobs import ToolJob, clang_version, output_of, split
 from hipcache.clang.plan import Flat, Plan, of_jobs, with_cuid, with_option

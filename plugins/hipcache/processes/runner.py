@@ -276,14 +276,7 @@ class SubprocessRunner:
             if self._killed:
                 raise Killed
             with signals_deferred():
-                process = _Process(
-                    argv,
-                    cwd=cwd,
-                    env=env,
-                    stdin=stdin,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                )
+                process = _Process(argv, cwd=cwd, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr)
                 self._running.add(process)
         try:
             stdout, said = process.communicate()

@@ -64,10 +64,7 @@ _FAULTS = {
     "error sending request": "it cannot be reached",
 }
 # In an answer with a status (nginx, 400), whose words are the server's own.
-_SAID = {
-    "no required ssl certificate": "it asks for a client's certificate",
-    "to https port": "it speaks TLS only",
-}
+_SAID = {"no required ssl certificate": "it asks for a client's certificate", "to https port": "it speaks TLS only"}
 # By those words.
 _HINTS = {
     "it cannot be reached: connection refused": "start the server, or correct the host and port of its address",

@@ -16,11 +16,7 @@ SUMMARY = "wait until all queued results are sent to the remote"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout",
-        type=parse_seconds,
-        default=600.0,
-        metavar="SECONDS",
-        help="time limit in seconds (default: 600)",
+        "--timeout", type=parse_seconds, default=600.0, metavar="SECONDS", help="time limit in seconds (default: 600)"
     )
 
 

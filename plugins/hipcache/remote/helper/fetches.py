@@ -144,10 +144,7 @@ class Fetches:
             told = told or answer["told"]
             return answer["hits"], answer["from"]
 
-        return {
-            **ahead_of_build(file, self._prefetch(environ, directory, fetch)),
-            "told": told,
-        }
+        return {**ahead_of_build(file, self._prefetch(environ, directory, fetch)), "told": told}
 
     def _prefetch(
         self, environ: Mapping[str, str], cwd: str, fetch: Callable[[Sequence[str], bool], tuple[int, str]]

@@ -250,7 +250,7 @@ def _save(history: History, come: _Come, seal: Seal) -> None:
     units = tuple(replace(unit, hit=True, why=()) for unit in old.units) if old else ()
     variables = old.variables if old else {}
     history.save(
-        Record(come.object, come.when, come.command, come.directory, HIT, "", "", notes, variables, units, *seals),
+        Record(come.object, come.when, come.command, come.directory, HIT, "", "", notes, variables, units, *seals)
     )
 
 
