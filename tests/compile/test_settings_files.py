@@ -166,9 +166,9 @@ def test_a_helper_takes_the_base_directory_of_the_project_that_asks(place: Place
         "hipcache.remote.helper.fetches", reason="the extra 'remote' is not installed", exc_type=ImportError
     )
     fetches = fetching.Fetches(settings, LocalStore(tmp_path / "s", max_bytes=0), [])
-    assert fetches._adopting.adoption({}, str(place.work)).base == str(place.project.parent)
-    assert fetches._adopting.adoption({}, "/").base == "/mine"
-    assert fetches._adopting.adoption({"HIPCACHE_BASEDIR": "/b"}, str(place.work)).base == "/b"
+    assert fetches._adoption({}, str(place.work)).base == str(place.project.parent)
+    assert fetches._adoption({}, "/").base == "/mine"
+    assert fetches._adoption({"HIPCACHE_BASEDIR": "/b"}, str(place.work)).base == "/b"
 
 
 @pytest.fixture

@@ -39,36 +39,9 @@ Note = Callable[[Sequence[str], str, str], object]
 
 
 @dataclass
-class _Adopting:
-    """What all share who take whole compiles into the store: searches in tools, and what is written later."""
-
-    config: Config
-    store: LocalStore
-    behind: Backlog = field(init=False)
-    _searches: Searches = field(default_factory=Searches)
-
-    def __post_init__(self) -> None:
-        self.behind = Backlog(self.store)
-
-    def adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
-        """For a command with these variables."""
-        base = basedir_at(self.config, environ, cwd)
-        return Adoption(self.store, environ, base, self._searches, self.behind.content)
-
-    def prefetch(
-        self,
-        adoption: Adoption,
-        fetch: Callable[[Sequence[str], bool], tuple[int, str]],
-        count: Callable[[Mapping[str, int]], object],
-        note: Callable[[Sequence[str], str, str], object],
-    ) -> Prefetch:
-        return Prefetch(self.store, adoption, fetch, count, note, behind=self.behind)
-
-
-@dataclass
 class Fetches:
     """`fault`: why there are no remotes, and what to do about it; `note` is told of a whole compile that has come: its
-    command, the directory, and the remote."""
+    command, the directory, and the remote. All of them share searches in tools, and what is written later."""
 
     config: Config
     store: LocalStore
@@ -78,15 +51,16 @@ class Fetches:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _builds: dict[str, Breaker] = field(default_factory=dict)
     _neighbours: Neighbours = field(init=False)
-    _adopting: _Adopting = field(init=False)
+    _behind: Backlog = field(init=False)
+    _searches: Searches = field(default_factory=Searches)
 
     def __post_init__(self) -> None:
         self._neighbours = Neighbours(self._window)
-        self._adopting = _Adopting(self.config, self.store)
+        self._behind = Backlog(self.store)
 
     def end(self) -> None:
         """Nothing is left for later."""
-        self._adopting.behind.write()
+        self._behind.write()
 
     def account(self, build: str) -> Breaker:
         """What bad remotes have cost that build, all of them together: one that takes hours would else lose a second by
@@ -128,7 +102,7 @@ class Fetches:
     def _of_keys(self, remote: Remote, keys: list[str], manifests: bool | None) -> Callable[[Progress], TransferCounts]:
         if manifests:
             return lambda progress: remote.open().fetch_manifests(keys, progress)
-        behind = None if manifests is None else self._adopting.behind
+        behind = None if manifests is None else self._behind
         return lambda progress: remote.open().fetch(keys, progress, behind)
 
     def ahead(
@@ -149,8 +123,12 @@ class Fetches:
     def _prefetch(
         self, environ: Mapping[str, str], cwd: str, fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     ) -> Prefetch:
-        adoption = self._adopting.adoption(environ, cwd)
-        return self._adopting.prefetch(adoption, fetch, self._count, self.note)
+        return Prefetch(self.store, self._adoption(environ, cwd), fetch, self._count, self.note, behind=self._behind)
+
+    def _adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
+        """For a command with these variables."""
+        base = basedir_at(self.config, environ, cwd)
+        return Adoption(self.store, environ, base, self._searches, self._behind.content)
 
     def _window(self, asked: Question, those: Sequence[Listed], alive: Alive) -> None:
         def fetch(keys: Sequence[str], manifests: bool) -> tuple[int, str]:
@@ -161,18 +139,18 @@ class Fetches:
 
     def whole(self, asked: Question, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
-        adoption = self._adopting.adoption(asked.environ, asked.cwd)
+        adoption = self._adoption(asked.environ, asked.cwd)
 
         def choose(manifest: Manifest) -> Invocation | None:
             known = adoption.fitting(manifest, asked.argv)
             return known if known and adoption.is_of(known, asked.argv) else None
 
         key = adoption.key(asked.argv, asked.cwd)
-        known = choose(invocation.unpack(self._adopting.behind.record(key)))
+        known = choose(invocation.unpack(self._behind.record(key)))
         if known and adoption.adopt(known, asked.cwd):
             return True
         if self.config.prefetch and self._neighbours.come(asked, alive):
-            known = choose(invocation.unpack(self._adopting.behind.record(key)))
+            known = choose(invocation.unpack(self._behind.record(key)))
             if known and (adoption.is_here(known, asked.cwd) or adoption.adopt(known, asked.cwd)):
                 return True
         build = self.account("")
@@ -192,7 +170,7 @@ class Fetches:
                 self._count(of_fault(asked.argv))
             build.spent(began, remote.received - received)
             if chosen and adoption.adopt(chosen[0], asked.cwd):
-                self._count(of_whole(self._adopting.behind.size, chosen[0], round((time.monotonic() - began) * 1000)))
+                self._count(of_whole(self._behind.size, chosen[0], round((time.monotonic() - began) * 1000)))
                 self.note(asked.argv, asked.cwd, remote.address.name)
                 return True
         return False
@@ -302,7 +280,7 @@ class Prefetch:
     adoption: Adoption
     fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     count: Callable[[Mapping[str, int]], object] = bool
-    note: Callable[[Sequence[str], str, str], object] = lambda argv, cwd, remote: None
+    note: Note = lambda argv, cwd, remote: None
     clock: Callable[[], float] = time.monotonic
     behind: Backlog | None = None
     _held: Backlog = field(init=False)

@@ -315,7 +315,8 @@ class Transfer:
         tally = TransferCounts()
         parcel = _Parcel(self.store)
         following = {key: item.next for item in items for key in item.keys}
-        theirs = self._there([key for key in following if parcel.is_list(key)], progress)
+        lists = [key for key in following if parcel.is_list(key)]
+        theirs = self._results(lists, TransferCounts(), progress)
         for key, behind in following.items():
             known = theirs.get(key)
             record = parcel.record(key, known or Envelope(key, b"", {}))
@@ -357,9 +358,6 @@ class Transfer:
                 raise
             return [*batch] if len(batch) == 1 else [stored for blob in batch for stored in self._put([blob], contents)]
         return []
-
-    def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
-        return self._results(keys, TransferCounts(), progress)
 
 
 @dataclass
