@@ -27,7 +27,7 @@ class World:
         self.clock = HandClock(time.time() + 1000)
         self.compiler = Compiler(root, template, self.clock)
         self.store = LocalStore(root / "store", max_bytes=0)
-        self.history = History(self.store.notes("history"))
+        self.history = History(self.store.notes())
         self.engine = Engine(
             store=self.store,
             runner=self.compiler,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from hipcache import cli
 from hipcache.report.history import History, Record, UnitRecord
-from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
 
 
@@ -23,7 +22,7 @@ def shown(
     tmp_path: Path, records: list[Record], *words: str, asked: str = "explain", status: int = 0, **environ: str
 ) -> str:
     """What the subcommand `asked` prints, with those records in the store besides what is there."""
-    history = History(LocalStore(tmp_path / "store", max_bytes=0).notes(HISTORY))
+    history = History(LocalStore(tmp_path / "store", max_bytes=0).notes())
     assert all(history.save(one) for one in records)
     out, err = io.StringIO(), io.StringIO()
     known = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store"), **environ}

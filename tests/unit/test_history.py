@@ -18,7 +18,7 @@ CUID = "the CUID changed (different options, or a different source or object nam
 
 
 def history_in(root: Path) -> History:
-    return History(LocalStore(root, max_bytes=0).notes("history"))
+    return History(LocalStore(root, max_bytes=0).notes())
 
 
 def unit(name: str = "gfx906", inputs: tuple[tuple[str, str], ...] = INPUTS, reads: str = "") -> UnitRecord:

@@ -24,7 +24,7 @@ def filled(root: Path) -> LocalStore:
     store = LocalStore(root, max_bytes=0)
     store.put_action(KEY, CONTENT)
     store.put_blob(CONTENT)
-    store.notes("history").put("object/command", b"note")
+    store.notes().put("object/command", b"note")
     return store
 
 

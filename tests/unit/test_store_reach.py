@@ -50,7 +50,7 @@ def filled(root: Path) -> Path:
     store.put_blob(CONTENT)
     with store.lock(KEY):
         pass
-    History(store.notes("history")).save(RECORD)
+    History(store.notes()).save(RECORD)
     statistics.zero(root)
     statistics.record(root, CompileOutcome("hit"))
     (root / "v2/tools").mkdir(exist_ok=True)
@@ -63,7 +63,7 @@ def filled(root: Path) -> Path:
 def use(root: Path, out: Path) -> None:
     """Everything, one after the other. An error that says what is wrong is an answer, too."""
     store = LocalStore(root, max_bytes=0)
-    history = History(store.notes("history"))
+    history = History(store.notes())
 
     def work() -> None:
         with store.lock(KEY), store.workdir() as directory:

@@ -72,7 +72,7 @@ def test_an_entry_of_a_clock_that_was_far_ahead_goes_first_and_is_not_taken_for_
 
 
 def test_a_record_of_a_clock_that_was_far_ahead_is_the_oldest(store: LocalStore, clock: HandClock) -> None:
-    history = History(store.notes("history"))
+    history = History(store.notes())
     for number in range(5):
         history.save(compiled(clock.now + 400 * DAY, f"-DA={number}"))
     for number in range(5):
@@ -83,7 +83,7 @@ def test_a_record_of_a_clock_that_was_far_ahead_is_the_oldest(store: LocalStore,
 
 
 def test_a_hit_of_a_clock_that_was_far_ahead_is_not_told(store: LocalStore, clock: HandClock) -> None:
-    history, miss = History(store.notes("history")), compiled(clock.now, "-c")
+    history, miss = History(store.notes()), compiled(clock.now, "-c")
     history.save(miss)
     then = clock.now + 400 * DAY
     os.utime(store.root / "v2" / History.name(miss), (then, then))

@@ -24,7 +24,6 @@ from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots
 from hipcache.report import conditions
 from hipcache.report.history import History, Record
-from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore, open_store
 from hipcache.store.seal import NO_SEAL, Seal
 
@@ -90,7 +89,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         ),
         environ=environ,
         clock=time.time,
-        history=None if store.read_only else History(store.notes(HISTORY)),
+        history=None if store.read_only else History(store.notes()),
         basedir=str(config.basedir or ""),
         source_dir=str(config.source_dir or ""),
         recache=config.recache,

@@ -29,7 +29,7 @@ from hipcache.clang.command import Command, parse_each
 from hipcache.inputs.basedir import Basedir
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL
-from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
+from hipcache.store.layout import ACTIONS, TOOLS, action_name, blob_name
 from hipcache.store.local import LocalStore
 
 LIST = "compile_commands.json"
@@ -135,7 +135,7 @@ def used_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[i
         digest = _digest(place)
         for candidate in [candidate for candidate in candidates if candidate.digest == digest] or candidates:
             kept |= {action_name(candidate.record), *candidate.direct.history, *_used(reader, candidate.direct)}
-    history = History(reader.notes(HISTORY))
+    history = History(reader.notes())
     others = {place: history.load(path) for place, path in listed.items() if place not in made}
     for last in history.each():
         place = _place(last.object)

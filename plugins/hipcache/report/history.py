@@ -20,7 +20,6 @@ from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import asdict, dataclass, replace
 from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
-from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore, Notes
 
 _FORMAT = 1
@@ -82,7 +81,7 @@ class History:
     @staticmethod
     def of_store(root: Path) -> History:
         """Read-only; empty if there is no store."""
-        return History(LocalStore(root, max_bytes=0, read_only=True).notes(HISTORY))
+        return History(LocalStore(root, max_bytes=0, read_only=True).notes())
 
     @staticmethod
     def name(record: Record) -> str:

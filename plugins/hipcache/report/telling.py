@@ -85,12 +85,11 @@ def record(
 
 def _save(config: Config, told: Record) -> None:
     from hipcache.report.history import History
-    from hipcache.store.layout import HISTORY
     from hipcache.store.local import LocalStore
 
     # Nothing makes room for this but the compile's own store, at its end.
     store = LocalStore(config.dir, max_bytes=0, umask=config.umask, defers_upkeep=True)
-    History(store.notes(HISTORY)).save(told)
+    History(store.notes()).save(told)
 
 
 def indirect(config: Config, told: Record, why: str, began: float | None = None) -> None:

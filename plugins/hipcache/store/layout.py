@@ -16,7 +16,7 @@ Layout, version 2 (`KEY` and `DIGEST` are 64 hexadecimal digits)::
     ROOT/v2/tmp/put-RANDOM      an entry while it is written
     ROOT/v2/tmp/work-RANDOM/    the files of one compile; `.lock` inside is locked while it lives
     ROOT/v2/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
-    ROOT/v2/tools/DIGEST        what is remembered of tools (inputs/identity.py, inputs/variables.py)
+    ROOT/v2/tools/DIGEST        of versions that had no action for what is remembered of tools
     ROOT/v2/history/OBJ/CMD     the last compiles of an object (report/history.py)
     ROOT/v2/statistics/         what all compiles came to (report/statistics.py, store_history.py, build.py)
     ROOT/v2/ledger              how much is held (ledger.py)

@@ -25,6 +25,7 @@ from hipcache.store.confined import MOST_BLOB, MOST_NOTE, MOST_RECORD, Confined
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
+    HISTORY,
     TMP,
     DamagedEntry,
     action_name,
@@ -44,12 +45,10 @@ from hipcache.store.work import Work
 
 
 class Notes:
-    """Small files below one directory of the store that only cost speed or an explanation when they are lost (tools/,
-    history/). They count towards the limit as all entries do, and are evicted with them. `put` writes one, and raises
-    StoreError."""
+    """The small files below history/, that only cost an explanation when they are lost. They count towards the limit as
+    all entries do, and are evicted with them. `put` writes one, and raises StoreError."""
 
-    def __init__(self, directory: str, entries: Entries, put: Callable[[str, bytes], None], now: Callable[[], float]):
-        self._directory = directory
+    def __init__(self, entries: Entries, put: Callable[[str, bytes], None], now: Callable[[], float]):
         self._entries = entries
         self._put = put
         self._now = now
@@ -90,12 +89,12 @@ class Notes:
 
     def _listing(self, name: str) -> list[tuple[str, os.stat_result]]:
         try:
-            return self._entries.confined.listing(self._name(name) if name else self._directory)
+            return self._entries.confined.listing(self._name(name) if name else HISTORY)
         except OSError:
             return []
 
     def _name(self, name: str) -> str:
-        return f"{self._directory}/{name}"
+        return f"{HISTORY}/{name}"
 
 
 # The use of a blob that is opened, and not copied, is noted once in so many seconds.
@@ -189,9 +188,8 @@ class LocalStore:
                     found[digest] = max(found.get(digest, 0), status.st_mtime_ns)
         return found | {digest: status.st_mtime_ns for digest, status in digests(self.confined, tree)}
 
-    def notes(self, directory: str) -> Notes:
-        """Those in the directory `tools` or `history`."""
-        return Notes(directory, self._entries, self._puts.put, self._clock)
+    def notes(self) -> Notes:
+        return Notes(self._entries, self._puts.put, self._clock)
 
     # Actions and blobs
 

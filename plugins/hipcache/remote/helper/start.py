@@ -230,12 +230,11 @@ class Whence:
 
     def _write(self) -> None:
         from hipcache.report.history import History
-        from hipcache.store.layout import HISTORY
 
         time.sleep(_LATER)
         with self._lock:
             come, self._waiting = self._waiting, []
-        history = History(self.store.notes(HISTORY))
+        history = History(self.store.notes())
         for compile in come:
             _save(history, compile, self.store.seal)
 
