@@ -127,7 +127,7 @@ def test_a_script_named_hipcc_that_becomes_hipcc_is_hipcc(lab: Lab, line: str) -
 
 @pytest.mark.parametrize(
     "line",
-    ["echo x >file", "mkdir directory", "set -m; (:) & wait", "exec /usr/bin/setsid true", "exit 3"],
+    ["echo x >file", "mkdir directory", "set -m; (:) & wait", "exec /usr/bin/setsid true", "ulimit -s 5120", "exit 3"],
 )
 def test_a_script_named_hipcc_that_does_more_than_compile_runs_once(lab: Lab, line: str) -> None:
     hipcc = script(lab.root / "hipcc", f'{line}\nexec /usr/bin/hipcc "$@"\n')

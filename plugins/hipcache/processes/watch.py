@@ -202,6 +202,11 @@ def words_of(pid: int, name: str) -> tuple[str, ...]:
     return tuple(os.fsdecode(word) for word in content.split(b"\0")[:-1])
 
 
+def _limits(process: int | str) -> bytes:
+    with open(f"/proc/{process}/limits", "rb") as file:
+        return file.read()
+
+
 def working_directory(pid: int, cwd: str) -> str:
     """That of the process: as `cwd` spells it, if it is the same. Raises OSError."""
     found = f"/proc/{pid}/cwd"
@@ -430,6 +435,8 @@ class _Watched:
             waiting = tuple(words for other in sorted(self._live - {pid}) if (words := words_of(other, "cmdline")))
             if working_directory(pid, self._cwd) != self._cwd:
                 raise Unobservable("it compiles in another directory")
+            if _limits(pid) != _limits("self"):
+                raise Unobservable("it sets limits of resources")
             self.reached = os.path.join(self._cwd, raw), argv, environ, waiting
             return
         self._ptrace.request(CONT, pid)
