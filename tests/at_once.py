@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hip import ARCHS, BARE, CUID, Counted, Ended, Lab, launcher_of_comparisons
+from hip import ARCHS, BARE, CUID, Counted, Ended, Lab
 
 MAIN = 'extern "C" int host();\nint main() { return host() == 0; }\n'
 LIBRARIES = ("-no-hip-rt", "-L.", "-lruntime")
@@ -52,8 +52,7 @@ def both(lab: Lab, *more: str, env: dict[str, str] | None = None, libraries: tup
                 path.write_bytes(content)
         return Ended(ended.status, ended.out, said), files, gone
 
-    plain = lab.plain(run, command, env=env)
-    found = [plain, run(*launcher_of_comparisons())]
+    found = lab.by_both(run, command, env=env)
     assert found[1][0].err.decode() == found[0][0].err.decode()
     assert found[1][0] == found[0][0]
     assert found[1][1].keys() == found[0][1].keys()

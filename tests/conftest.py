@@ -77,9 +77,10 @@ def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As pytest's own, with a name that no other test of this worker gets: what a test leaves running may still know
-    its directory. It is gone once the test has passed and all its fixtures have ended: a run makes 100,000 files."""
+    its directory. (The name is as long in each run, since clang wraps lines by its length.) It is gone once the test
+    has passed and all its fixtures have ended: a run makes 100,000 files."""
     name = re.sub(r"\W", "_", request.node.name)[:27]
-    path = tmp_path_factory.mktemp(f"{name}-{next(_NUMBERS)}", numbered=False)
+    path = tmp_path_factory.mktemp(f"{name}-{next(_NUMBERS):04}", numbered=False)
     request.node.stash[_DIRECTORY] = path
     return path
 

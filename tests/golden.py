@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,9 +51,9 @@ class Tree:
                 known += (os.readlink(path),)
             elif stat.S_ISREG(found.st_mode):
                 known += (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-                asks = asks or (found.st_size < _SOURCE and _asks_for_time(path))
+                asks = asks or (found.st_size < _SOURCE and _asks_for_time(known))
             entries.append(known)
-        return cls(tuple(sorted(entries, key=repr)), newest / 1e9, asks)
+        return cls(tuple(sorted(entries, key=itemgetter(0))), newest / 1e9, asks)
 
     def settle(self, age: float) -> None:
         """Wait until all in it is older than that. (What is newer than the clock never is.)"""
@@ -69,9 +71,11 @@ def _below(top: str, left_out: Collection[str]) -> Iterator[tuple[str, os.stat_r
                     yield from _below(entry.path, left_out)
 
 
-def _asks_for_time(path: str) -> bool:
+@lru_cache(maxsize=1 << 16)
+def _asks_for_time(known: tuple[object, ...]) -> bool:
+    """`known`: the file's path and status."""
     try:
-        with open(path, "rb") as file:
+        with open(str(known[0]), "rb") as file:
             content = file.read()
     except OSError:
         return True
@@ -96,15 +100,17 @@ class Golden:
         tree: Tree,
         look: Callable[[], Tree] | None = None,
         guess: Callable[[], Result] | None = None,
+        everywhere: bool = True,
     ) -> Result:
-        """What `run` gives, or gave for the same. `look`: gives the tree anew, where another test's result will do;
-        `guess`: what is to be the same (see `golden_of_all`)."""
+        """What `run` gives, or gave for the same: another function may take other things along. `look`: gives the tree
+        anew, where another test's result will do; `guess`, `everywhere`: see `golden_of_all`."""
         words = os.fsencode("\0".join([*command, *environ, *environ.values()]))
         if tree.asks_for_time or len(tree.entries) > _MOST or any(word in words for word in _CLOCK):
             return run()
-        key = (tuple(command), cwd, tuple(sorted(environ.items())), tree.entries)
+        taken = f"{run.__module__}.{run.__qualname__}"
+        key = (tuple(command), cwd, tuple(sorted(environ.items())), tree.entries, taken)
         if key not in self.results:
-            asked = Question(command, cwd, environ, look) if look else None
+            asked = Question(command, cwd, environ, look, everywhere) if look else None
             self.results[key] = self.of_all.get(run, asked, guess) if self.of_all and asked else run()
         else:
             self.reused += 1

@@ -4,7 +4,7 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
 
 - `lab.warm()`, then one change, then `lab.changed()` or `lab.compile()`: plain clang is asked again only after a change
   (`golden`), and once for all tests that begin with the same files and command (`golden_of_all`). A loop that rewrites
-  a file that stays the same makes it run anew. Own comparisons go through `lab.plain`.
+  a file that stays the same makes it run anew. Own comparisons go through `lab.by_both`.
 - `kernel(...)`, HIP_IN_SHORT and BARE instead of HIP's own headers, which take a second for each pass.
 - `lab.counted()`, `lab.stats()`, `statistics(environ)` instead of a process `hipcache stats`.
 - Nothing sleeps until a file is old: `same` and `plain` see to it, `settle()` does elsewhere. Engines of tests take an
@@ -88,6 +88,8 @@ __all__ = [
 ]
 
 Result = TypeVar("Result")
+# Beside a lab's root, what is of no compiler's concern: a resident's sockets, small disks, copies of the launcher.
+_APART = ("run", "hipcache", "fake", "disk", "alone")
 
 
 @dataclass
@@ -124,15 +126,8 @@ class Lab(BareLab):
 
         for path in (made, rule):
             path.unlink(missing_ok=True)
-        guessed: list[Made] = []
-
-        def guess() -> Made:
-            guessed.append(run(*launcher_of_comparisons()))
-            return guessed[0]
-
-        plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env, guess=guess)
+        plain, cached = self.by_both(run, command, without=(made, rule), cwd=directory, env=env, everywhere=True)
         skip_without_coverage(plain.ended.err)
-        cached = guessed[0] if guessed else run(*launcher_of_comparisons())
         assert cached.ended.err.decode() == plain.ended.err.decode(), (cached.ended.err, plain.ended.err)
         assert (cached.ended.status, cached.ended.out) == (plain.ended.status, plain.ended.out)
         assert (cached.object is None) == (plain.object is None)
@@ -142,36 +137,50 @@ class Lab(BareLab):
         assert counted.reason != "internal", self.hipcache("explain").out.decode()
         return Compiled(cached.object or b"", messages, plain.ended.status, counted, cached.rule, plain.rule)
 
-    def plain(
+    def by_both(
         self,
-        run: Callable[[], Result],
+        run: Callable[..., Result],
         command: Sequence[str],
         *,
         without: Sequence[Path] = (),
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
-        guess: Callable[[], Result] | None = None,
-    ) -> Result:
-        """What `run` gives, which is plain clang's `command`: the same again where nothing has changed since (see
-        `golden`). `without`: files that are gone before each run; `guess`: makes what is to be the same, so that what
-        another test was given will do, too. Afterwards all files are old enough to be remembered.
+        launcher: Sequence[str] = (),
+        everywhere: bool = False,
+    ) -> tuple[Result, Result]:
+        """What `run()` gives, which is plain clang's `command`, and what `run(*launcher)` gives, hipcache's.
+
+        clang's is the same again where nothing that it can see has changed since (see `golden`), and another test's if
+        `everywhere` (`golden_of_all`). It is known by the command: behind that stands what else `run` does by itself.
+        `without`: files that are gone before each run. Afterwards all files are old enough to be remembered.
         """
         told = {**self.environ, **(env or {})}
-        apart = (Path(told["HIPCACHE_DIR"]), self.root.parent / "run", self.root.parent / "disk")
+        seen = {name: value for name, value in told.items() if not name.startswith("HIPCACHE_")} | self._usual()
+        apart = {self.store, Path(told["HIPCACHE_DIR"]), *(self.root.parent / name for name in _APART)}
+        temporary = Path(told.get("TMPDIR", "/"))
+        if not temporary.is_dir():
+            seen["TMPDIR"] = f"{temporary}, which is none"
+        elif not any(place.is_relative_to(temporary) for place in (self.root, cwd or self.root)):
+            apart.add(temporary)
+        guessed: list[Result] = []
 
         def look() -> Tree:
             return Tree.of(self.root.parent, (*without, *apart))
 
-        def settled() -> Result:
-            assert guess
+        def guess() -> Result:
             tree.settle(SETTLED)
-            return guess()
+            guessed.append(run(*(launcher or launcher_of_comparisons())))
+            return guessed[0]
 
         tree = look()
-        shared = (look, settled) if guess else (None, None)
-        made = self._golden.get(run, command, cwd or self.root, told, tree, *shared)
+        plain = self._golden.get(run, command, cwd or self.root, seen, tree, look, guess, everywhere)
         tree.settle(SETTLED)
-        return made
+        return plain, guessed[0] if guessed else guess()
+
+    def _usual(self) -> dict[str, str]:
+        """hipcache's variables as each lab begins, which stand for all their values in the key of a digest."""
+        begins = {"HIPCACHE_PACKS": "1", "HIPCACHE_PREAMBLES": "0", "HIPCACHE_RESIDENT": "0"}
+        return {"HIPCACHE_DIR": str(self.root.with_name("store")), **begins}
 
     def warm(
         self,

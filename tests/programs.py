@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hip import ARCHS, HIT, LLVM, PASSED_THROUGH, Counted, Lab, launcher_of_comparisons, toolchain
+from hip import ARCHS, HIT, LLVM, PASSED_THROUGH, Counted, Lab, toolchain
 
 ONE = """\
 #include "hip_in_short.hpp"
@@ -124,8 +124,7 @@ class Program:
             return ended.status, ended.out, re.sub(rb"-[0-9a-f]{6}\b", b"-", ended.err), *content
 
         made.unlink(missing_ok=True)
-        plain = self.lab.plain(run, words, without=(made,))
-        cached = run(*(self.launcher or launcher_of_comparisons()))
+        plain, cached = self.lab.by_both(run, words, without=(made,), launcher=self.launcher)
         assert cached[2].decode() == plain[2].decode()
         assert cached == plain, "the program is not plain clang's"
         return cached[3], self.lab.counted()

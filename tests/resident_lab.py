@@ -37,8 +37,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def system(home: Path) -> System:
-    (home / "lab").mkdir()
-    lab = Lab.make(home / "lab", "19")
+    lab = Lab.make(home, "19")
     lab.archs = ARCHS if FULL else ARCHS[:1]
     lab.write("k.hip", '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\n')
     tree = home / "system"

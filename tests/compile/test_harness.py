@@ -148,7 +148,7 @@ def test_clang_makes_what_has_not_the_digest_that_is_known(
     top = tmp_path / "one"
     top.mkdir()
     asked = Question(["clang"], top, {}, lambda: Tree.of(top, []))
-    known = {asked.key(top, tmp_path)[:12]: digest_of(b"same")}
+    known = {asked.key(top, tmp_path)[:12]: [digest_of(b"same", top)]}
     monkeypatch.setattr("golden_of_all.known_digests", lambda: known)
     of_all = GoldenOfAll(tmp_path, top, audited_one_in=audited_one_in)
     assert of_all.get(lambda: b"clang's", asked, lambda: guessed) == made

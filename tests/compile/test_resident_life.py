@@ -117,7 +117,7 @@ def test_nor_in_any_builder_of_packages(system: System) -> None:
 
 
 def test_a_config_file_can_say_so(system: System) -> None:
-    system.lab.write(system.home / "lab/home/.config/hipcache/hipcache.yaml", "resident: no\n")
+    system.lab.write(system.home / "home/.config/hipcache/hipcache.yaml", "resident: no\n")
     del system.lab.environ["HIPCACHE_RESIDENT"]
     system.lab.warm(*system.flags)
     assert system.direct.ask(*system.flags)
