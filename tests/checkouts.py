@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from direct_lab import Direct
-from hip import BARE, CUID, HIP_IN_SHORT, LAUNCHER, Ended, Lab, launcher_of_comparisons, settle
+from hip import BARE, CUID, HIP_IN_SHORT, Ended, Lab, launcher_of_comparisons, settle
 
 SOURCE = """\
 #include "hip_in_short.hpp"
@@ -15,6 +15,9 @@ SOURCE = """\
 extern "C" __global__ void kernel(int* p) { p[0] = p[1] * 7 + VALUE; }
 extern "C" int host() { return VALUE; }
 """
+
+
+LEFT = ("out.o", "out.d")
 
 
 class Checkouts:
@@ -51,10 +54,12 @@ class Checkouts:
 
     def run(self, name: str, words: list[str], *launcher: str, env: dict[str, str] | None = None) -> Ended:
         place = self.place(name)
-        for left in ("out.o", "out.d"):
+        for left in LEFT:
             (place / "build" / left).unlink(missing_ok=True)
-        told = {"HIPCACHE_BASEDIR": str(place), "PWD": str(place / "build"), **(env or {})}
-        return self.lab.run([*launcher, *words], cwd=place / "build", env=told)
+        return self.lab.run([*launcher, *words], cwd=place / "build", env={**self.told(name), **(env or {})})
+
+    def told(self, name: str) -> dict[str, str]:
+        return {"HIPCACHE_BASEDIR": str(self.place(name)), "PWD": str(self.place(name) / "build")}
 
     def warm(self, *flags: str, source: str = "{}/src/k.hip", env: dict[str, str] | None = None) -> None:
         for _ in range(2):
@@ -74,13 +79,19 @@ class Checkouts:
         ended = self.run(name, words, str(self.direct.program), env=env)
         assert ended.status in (0, 99), ended.err
         served = self.files(name)
-        assert self.run(name, words).status == 0
-        plain = self.files(name)
-        anew = self.run(name, words, *LAUNCHER, env={"HIPCACHE_RECACHE": "1", **(env or {})})
-        assert anew.status == 0, anew.err
-        assert self.files(name)["out.o"] == plain["out.o"]
+        told = {"HIPCACHE_RECACHE": "1", **self.told(name), **(env or {})}
+
+        def run(*launcher: str) -> tuple[Ended, dict[str, bytes]]:
+            ended = self.run(name, words, *launcher, env=told)
+            assert ended.status == 0, ended.err
+            return ended, self.files(name)
+
+        build = self.place(name) / "build"
+        without = [build / left for left in LEFT]
+        (_, plain), (anew, made) = self.lab.by_both(run, words, without=without, cwd=build, env=told)
+        assert made["out.o"] == plain["out.o"]
         if ended.status == 0:
-            assert (served, ended.err) == (self.files(name), anew.err)
+            assert (served, ended.err) == (made, anew.err)
         else:
             assert served == {}
         self.lab.count_anew()

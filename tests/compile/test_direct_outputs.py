@@ -41,17 +41,21 @@ def served(direct: Direct, command: list[str]) -> Written:
     """What is written by a direct hit, which is the same as by plain clang and by the engine."""
     lab = direct.lab
     before = {path.name for path in lab.root.iterdir()}
-    files = []
-    for launcher in ((), LAUNCHER, LAUNCHER, (str(direct.program),)):
+    rules: Written = {}
+
+    def run(*launcher: str) -> Written:
         settle()
         ended, found = written(lab, [*launcher, *command], before)
         for name in found:
             (lab.root / name).unlink()
         assert ended.status == 0, ended.err
-        files.append({name: content for name, content in found.items() if not name.endswith(".d")})
-        rules = {name: content for name, content in found.items() if name.endswith(".d")}
-    assert files[1:] == [files[0]] * 3
-    return {**files[0], **rules}
+        rules.clear()
+        rules.update({name: content for name, content in found.items() if name.endswith(".d")})
+        return {name: content for name, content in found.items() if not name.endswith(".d")}
+
+    plain, cached = lab.by_both(run, command)
+    assert [cached, run(*LAUNCHER), run(str(direct.program))] == [plain] * 3
+    return {**plain, **rules}
 
 
 def ask(direct: Direct, command: list[str]) -> bool:

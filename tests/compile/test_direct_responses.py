@@ -46,12 +46,16 @@ def warm(direct: Direct, command: list[str] | None = None) -> bytes:
     """The object of a command that is a direct hit from now on."""
     lab = direct.lab
     command = command or words(lab)
-    plain, first, second, served = (
-        made(lab, launcher, command) for launcher in ((), LAUNCHER, LAUNCHER, (str(direct.program),))
-    )
+    plain, first = both(lab, command)
+    second, served = (made(lab, launcher, command) for launcher in (LAUNCHER, (str(direct.program),)))
     assert plain[0].status == 0, plain[0].err
     assert first == second == served == plain
     return plain[1]
+
+
+def both(lab: Lab, command: list[str]) -> tuple[tuple[Ended, bytes], tuple[Ended, bytes]]:
+    """What plain clang makes, and hipcache."""
+    return lab.by_both(lambda *launcher: made(lab, launcher, command), command, without=[lab.root / "out.o"])
 
 
 Change = Callable[[Lab], object]
@@ -86,7 +90,7 @@ def test_it_is_no_direct_hit_after(nested: Direct, change: str) -> None:
     before = warm(nested)
     CHANGES[change](lab)
     assert made(lab, (str(nested.program),), words(lab))[0].status == 99
-    plain, cached = made(lab, (), words(lab)), made(lab, LAUNCHER, words(lab))
+    plain, cached = both(lab, words(lab))
     assert plain == cached
     assert plain[1] != before
 

@@ -94,7 +94,7 @@ def test_a_back_end_and_a_linker_fail_as_with_plain_clang(trial: Trial, text: st
     lab = trial.lab
     lab.write("k.hip", source(text))
     command = lab.words()
-    ended = [trial.run(command, *launcher) for launcher in ((), LAUNCHER, LAUNCHER)]
+    ended = trial.by_both(command, 2)
     names = [re.sub(rb"/tmp/[\w./-]+|k-gfx\w+-\w+", b"T", err) for _, _, err, _ in ended]
     assert ended[0][0] != 0, "the test shows nothing"
     assert names[0] == names[1] == names[2]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hip import HIT, LAUNCHER, Lab, kernel, only_19, skip_without_coverage
+from hip import HIT, LAUNCHER, Lab, kernel, launcher_of_comparisons, only_19, skip_without_coverage
 
 pytestmark = pytest.mark.archs(1)
 
@@ -35,19 +35,20 @@ def check(lab: Lab, *flags: str, links: bool) -> None:
     lab.write("k.hip", kernel("1"))
     ends = ("-c",) if not {"-S", "-E"} & set(flags) else ()
     words = [word for word in lab.words(*flags) if word != "-c" or ends]
-    lab.compile()  # what is written here is old enough then
-    made = []
-    for launcher in ((), LAUNCHER, LAUNCHER, LAUNCHER):
+
+    def run(*launcher: str) -> list[tuple[str, int, int, bytes]]:
         old(lab.root, 0o640, links=links)
         ended = lab.run([*launcher, *words])
         skip_without_coverage(ended.err)
         assert ended.status == 0
-        made.append(list(found(lab.root)))
-    assert made[1:] == [made[0]] * 3
+        return list(found(lab.root))
+
+    outputs = [lab.root / f"{name}{more}" for name in OUTPUTS for more in ("", ".link")]
+    plain, cached = lab.by_both(run, [*words, f"links: {links}"], without=outputs)
+    assert [cached, run(*launcher_of_comparisons()), run(*launcher_of_comparisons())] == [plain] * 3
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.every_compiler
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize(
     "flags",

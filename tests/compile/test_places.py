@@ -31,15 +31,17 @@ def made_twice(lab: Lab, name: str, before: str, *flags: str) -> list[tuple[obje
     """What shows of `name` and of `other` beside it, by plain clang, by the engine and by a direct hit. `before`: shell
     commands that put something in its place."""
     lab.warm(*flags)
-    found = []
-    for launcher in ((), LAUNCHER, LAUNCHER):
+
+    def run(*launcher: str) -> tuple[object, ...]:
         for path in (name, "other"):
             (lab.root / path).unlink(missing_ok=True)
         lab.run(["sh", "-c", before])
         settle()
         ended = lab.run([*launcher, *lab.words(*flags)])
-        found.append((ended.status, look(lab.root / name), look(lab.root / "other")))
-    return found
+        return ended.status, look(lab.root / name), look(lab.root / "other")
+
+    outputs = [lab.root / path for path in ("out.o", "out.d", "other")]
+    return [*lab.by_both(run, [*lab.words(*flags), before], without=outputs), run(*LAUNCHER)]
 
 
 @pytest.mark.parametrize(

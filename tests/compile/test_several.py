@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, HIT, LAUNCHER, MISS, PASSED_THROUGH, Ended, Lab, kernel, only_15, only_19, script, settle
+from hip import BARE, CUID, HIT, MISS, PASSED_THROUGH, Ended, Lab, kernel, only_15, only_19, script, statistics
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,22 @@ def words(lab: Lab, *more: str) -> list[str]:
 
 
 def both(lab: Lab, *more: str, env: dict[str, str] | None = None) -> Both:
-    found = []
     before = {path: path.read_bytes() for path in lab.root.iterdir() if path.is_file()}
-    assert lab.hipcache("stats", "--zero").status == 0
-    settle()
-    for launcher in ((), LAUNCHER):
-        ended = lab.run([*launcher, *words(lab, *more)], env=env)
+    statistics(lab.environ, "--zero")
+    command = words(lab, *more)
+
+    def run(*launcher: str) -> tuple[Ended, dict[str, bytes]]:
+        ended = lab.run([*launcher, *command], env=env)
         files = {path.name: path.read_bytes() for path in sorted(lab.root.iterdir()) if path not in before}
         for name in files:
             (lab.root / name).unlink()
-        found.append((ended, files))
-    assert found[1][0].err.decode() == found[0][0].err.decode()
-    assert found[1] == found[0]
+        return ended, files
+
+    plain, cached = lab.by_both(run, command, env=env)
+    assert cached[0].err.decode() == plain[0].err.decode()
+    assert cached == plain
     compiles: dict[str, int] = lab.stats()["compiles"]  # type: ignore[assignment]
-    return Both(*found[1], {outcome: count for outcome, count in compiles.items() if count})
+    return Both(*cached, {outcome: count for outcome, count in compiles.items() if count})
 
 
 @pytest.fixture
