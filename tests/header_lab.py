@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,33 @@ inline constexpr __host__ __device__ int below(int x) {{ if (x > 9) for_host_alo
 
 @pytest.fixture
 def header_lab(lab: Lab) -> Lab:
+    return _header_lab(lab)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where what `prepared` begins with is kept, for each version of clang."""
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture
+def prepared(lab: Lab, kept: Path) -> Lab:
+    """A lab after `prepare`: all begin in the same place, since a precompiled header names the files of which it was
+    made."""
+    place, copy = kept / f"{lab.version}", kept / f"copy-{lab.version}"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    made = _header_lab(Lab.make(place, lab.version))
+    if not copy.exists():
+        prepare(made)
+        shutil.copytree(place, copy, symlinks=True)
+    shutil.copytree(copy, place, symlinks=True, dirs_exist_ok=True)
+    made.count_anew()
+    settle()
+    return made
+
+
+def _header_lab(lab: Lab) -> Lab:
     """None of its passes is compared by chance. What the tests count are the passes of one architecture and the host's,
     in a full run too."""
     lab.archs = lab.archs[:1]

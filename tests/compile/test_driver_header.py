@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait, words
+from header_lab import BOTH, build, build_with, counts, header_lab, headers, kept, prepare, prepared, wait, words
 from hip import HIT, Lab, only_19, settle
 from hipcache.base import features
 from hipcache.driver_header import entry, header
@@ -21,7 +21,7 @@ from hipcache.processes.runner import SubprocessRunner, Traced
 from recordings import text as recording
 from test_units import cut
 
-__all__ = ["header_lab"]
+__all__ = ["header_lab", "kept", "prepared"]
 pytestmark = pytest.mark.archs(1)
 
 
@@ -51,20 +51,18 @@ def test_one_serves_all_architectures_if_it_does_not_ask_for_them(header_lab: La
 
 
 @only_19
-def test_an_empty_store_compares_nothing_again(header_lab: Lab) -> None:
-    prepare(header_lab)
-    shutil.rmtree(header_lab.store)
-    build(header_lab, 1)
-    assert counts(header_lab) == {"used": BOTH, "made": 0, "checked": 0, "different": 0}
+def test_an_empty_store_compares_nothing_again(prepared: Lab) -> None:
+    shutil.rmtree(prepared.store)
+    build(prepared, 1)
+    assert counts(prepared) == {"used": BOTH, "made": 0, "checked": 0, "different": 0}
 
 
 @only_19
-def test_a_source_of_which_it_came_to_nothing_is_not_tried_again_for_an_empty_store(header_lab: Lab) -> None:
-    prepare(header_lab)
+def test_a_source_of_which_it_came_to_nothing_is_not_tried_again_for_an_empty_store(prepared: Lab) -> None:
     for why in ("fails", "in vain the last time"):
-        shutil.rmtree(header_lab.store)
-        build(header_lab, 1, body="struct string_view {};\n")
-        assert header_lab.stats()["without_preamble"] == {why: 1}
+        shutil.rmtree(prepared.store)
+        build(prepared, 1, body="struct string_view {};\n")
+        assert prepared.stats()["without_preamble"] == {why: 1}
 
 
 @only_19
@@ -111,21 +109,19 @@ def test_an_edit_of_the_host_code_runs_no_back_end(header_lab: Lab) -> None:
     assert (counts(header_lab)["used"], done.counted.back_ends) == (BOTH, 0)
 
 
-def test_the_users_macros_and_directories_need_no_other_one(header_lab: Lab) -> None:
-    prepare(header_lab)
-    header_lab.write("mine/mine.hpp", "#define MINE 7\n")
-    build(header_lab, 1, "-DOWN=3", "-DF(x)=x", "-Imine", body='#include "mine.hpp"\nint mine = MINE + OWN + F(1);\n')
-    assert counts(header_lab)["used"] == BOTH
+def test_the_users_macros_and_directories_need_no_other_one(prepared: Lab) -> None:
+    prepared.write("mine/mine.hpp", "#define MINE 7\n")
+    build(prepared, 1, "-DOWN=3", "-DF(x)=x", "-Imine", body='#include "mine.hpp"\nint mine = MINE + OWN + F(1);\n')
+    assert counts(prepared)["used"] == BOTH
 
 
 @pytest.mark.parametrize("flag", ["-Dtwice=thrice", "-D_DOUBLED", "-Iother", "-g", "-std=c++20", "-include mine.hpp"])
-def test_passes_with_another_header_go_without(header_lab: Lab, flag: str) -> None:
+def test_passes_with_another_header_go_without(prepared: Lab, flag: str) -> None:
     """Or with one of their own."""
-    header_lab.write("other/value.hpp", "#pragma once\ninline int twice(int x) { return 3 * x; }\n")
-    header_lab.write("mine.hpp", "#define __HIP_MINE\n")
-    prepare(header_lab)
-    build(header_lab, 1, *flag.split())
-    assert counts(header_lab)["used"] == 0
+    prepared.write("other/value.hpp", "#pragma once\ninline int twice(int x) { return 3 * x; }\n")
+    prepared.write("mine.hpp", "#define __HIP_MINE\n")
+    build(prepared, 1, *flag.split())
+    assert counts(prepared)["used"] == 0
 
 
 @pytest.mark.parametrize("flag", ["-Dtwice_l=thrice_l", "-Dtwice of=3"])
@@ -148,31 +144,28 @@ def test_the_users_dependency_file_is_the_same_without_system_headers(header_lab
     assert counts(header_lab)["used"]
 
 
-def test_an_edit_of_a_header_in_it_is_noticed(header_lab: Lab) -> None:
-    prepare(header_lab)
-    build(header_lab, 1)
-    path = header_lab.root / "own/value.hpp"
+def test_an_edit_of_a_header_in_it_is_noticed(prepared: Lab) -> None:
+    build(prepared, 1)
+    path = prepared.root / "own/value.hpp"
     path.write_text(path.read_text().replace("2 * x", "4 * x"))
     settle()
-    assert build(header_lab, 1).counted.missed == {"host"}
+    assert build(prepared, 1).counted.missed == {"host"}
 
 
-def test_a_header_that_appears_before_one_of_it_is_noticed(header_lab: Lab) -> None:
-    prepare(header_lab)
-    header_lab.write("first/other.hpp", "")
-    build(header_lab, 1)
-    assert counts(header_lab)["used"] == BOTH
-    header_lab.write("first/value.hpp", "#pragma once\ninline int twice(int x) { return 5 * x; }\n")
+def test_a_header_that_appears_before_one_of_it_is_noticed(prepared: Lab) -> None:
+    prepared.write("first/other.hpp", "")
+    build(prepared, 1)
+    assert counts(prepared)["used"] == BOTH
+    prepared.write("first/value.hpp", "#pragma once\ninline int twice(int x) { return 5 * x; }\n")
     settle()
-    assert build(header_lab, 1).counted.missed == {"host"}
+    assert build(prepared, 1).counted.missed == {"host"}
 
 
-def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
-    prepare(header_lab)
+def test_an_error_that_clang_puts_off_is_no_less_one(prepared: Lab) -> None:
     body = "__global__ void bad(int* p) { p[0] = below(p[1]); }\n"
-    header_lab.write("bad.hip", body)
-    ended = header_lab.run(header_lab.words(*words(header_lab), source="bad.hip"))
-    cached = header_lab.hipcache(*header_lab.words(*words(header_lab), source="bad.hip"))
+    prepared.write("bad.hip", body)
+    ended = prepared.run(prepared.words(*words(prepared), source="bad.hip"))
+    cached = prepared.hipcache(*prepared.words(*words(prepared), source="bad.hip"))
     assert (cached.status, cached.err) == (ended.status, ended.err)
     assert b"for_host_alone" in cached.err
 
@@ -209,33 +202,29 @@ def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, t
     assert (cached.status, cached.err) == (plain.status, plain.err)
 
 
-def test_a_paste_of_other_names_needs_no_text(header_lab: Lab) -> None:
-    prepare(header_lab)
-    build(header_lab, 1, body="#define SUM(a, ...) sum(a, ##__VA_ARGS__)\n#define NAMED(a) int named_##a\nNAMED(x);\n")
-    assert counts(header_lab)["used"] == BOTH
+def test_a_paste_of_other_names_needs_no_text(prepared: Lab) -> None:
+    build(prepared, 1, body="#define SUM(a, ...) sum(a, ##__VA_ARGS__)\n#define NAMED(a) int named_##a\nNAMED(x);\n")
+    assert counts(prepared)["used"] == BOTH
 
 
-def test_a_source_that_names_a_macro_which_may_be_deprecated_goes_without(header_lab: Lab) -> None:
+def test_a_source_that_names_a_macro_which_may_be_deprecated_goes_without(prepared: Lab) -> None:
     """clang 20 and 21 warn of it, but not behind a precompiled header."""
-    prepare(header_lab)
-    build(header_lab, 1, body="#ifdef __AMDGCN_WAVEFRONT_SIZE\n#endif\n")
-    assert counts(header_lab)["used"] == 0
+    build(prepared, 1, body="#ifdef __AMDGCN_WAVEFRONT_SIZE\n#endif\n")
+    assert counts(prepared)["used"] == 0
 
 
-def test_messages_are_those_of_a_plain_pass(header_lab: Lab) -> None:
-    prepare(header_lab)
-    build(header_lab, 1, "-Wall", body="#warning once\nstatic int unused;\nint f(int x) { int y; return twice(x); }\n")
-    build(header_lab, 2, body="#pragma GCC diagnostic pop\n")
+def test_messages_are_those_of_a_plain_pass(prepared: Lab) -> None:
+    build(prepared, 1, "-Wall", body="#warning once\nstatic int unused;\nint f(int x) { int y; return twice(x); }\n")
+    build(prepared, 2, body="#pragma GCC diagnostic pop\n")
 
 
-def test_one_that_is_lost_or_damaged_is_made_again(header_lab: Lab) -> None:
-    prepare(header_lab)
-    for path in [path for path in headers(header_lab).rglob("*") if path.is_file() and path.stat().st_size > 100_000]:
+def test_one_that_is_lost_or_damaged_is_made_again(prepared: Lab) -> None:
+    for path in [path for path in headers(prepared).rglob("*") if path.is_file() and path.stat().st_size > 100_000]:
         path.chmod(0o600)
         path.write_bytes(b"CPCH")
     for number in range(PAYS + 1):
-        build(header_lab, number)
-    assert counts(header_lab)["made"] == 2 * BOTH
+        build(prepared, number)
+    assert counts(prepared)["made"] == 2 * BOTH
 
 
 class Spoiling(SubprocessRunner):
@@ -253,14 +242,13 @@ class Spoiling(SubprocessRunner):
 
 
 @only_19
-def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: Lab) -> None:
-    prepare(header_lab)
-    assert build_with(header_lab, Spoiling(), 1) == {"different": BOTH}
-    assert build_with(header_lab, Spoiling(), 2) == {"without switched off": BOTH}
-    build(header_lab, 1)
-    assert counts(header_lab)["used"] == 0
-    shutil.rmtree(header_lab.store)
-    assert build_with(header_lab, Spoiling(), 3) == {"without switched off": BOTH}
+def test_a_difference_switches_it_off_for_the_compiler_and_is_told(prepared: Lab) -> None:
+    assert build_with(prepared, Spoiling(), 1) == {"different": BOTH}
+    assert build_with(prepared, Spoiling(), 2) == {"without switched off": BOTH}
+    build(prepared, 1)
+    assert counts(prepared)["used"] == 0
+    shutil.rmtree(prepared.store)
+    assert build_with(prepared, Spoiling(), 3) == {"without switched off": BOTH}
 
 
 @only_19

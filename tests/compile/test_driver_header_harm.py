@@ -13,14 +13,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, build_with, counts, header_lab, headers, prepare, wait, words
+from header_lab import BOTH, build, build_with, counts, header_lab, headers, kept, prepared, wait, words
 from hip import Lab, only_19, settle
 from hipcache.base.values import replace
 from hipcache.driver_header.entry import PAYS
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.processes.runner import SubprocessRunner, Traced
 
-__all__ = ["header_lab"]
+__all__ = ["header_lab", "kept", "prepared"]
 pytestmark = pytest.mark.archs(1)
 
 
@@ -68,51 +68,47 @@ class Evicting(Runner):
 
 
 @only_19
-def test_one_that_is_evicted_beside_a_compile_is_read_to_the_end(header_lab: Lab) -> None:
-    prepare(header_lab)
-    assert build_with(header_lab, Evicting(headers(header_lab)), 1)["checked"] == BOTH
-    made = counts(header_lab)["made"]
+def test_one_that_is_evicted_beside_a_compile_is_read_to_the_end(prepared: Lab) -> None:
+    assert build_with(prepared, Evicting(headers(prepared)), 1)["checked"] == BOTH
+    made = counts(prepared)["made"]
     for number in range(PAYS + 1):
-        build(header_lab, number)
-    assert counts(header_lab)["made"] == made + BOTH
+        build(prepared, number)
+    assert counts(prepared)["made"] == made + BOTH
 
 
 @only_19
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
-def test_another_users_is_copied_and_checked(header_lab: Lab) -> None:
+def test_another_users_is_copied_and_checked(prepared: Lab) -> None:
     """An own one is read where it lies; another's may be written while clang reads it."""
-    prepare(header_lab)
-    for path in headers(header_lab).rglob("*"):
+    for path in headers(prepared).rglob("*"):
         os.chown(path, 65534, 65534)
-    build(header_lab, 1)
-    assert counts(header_lab)["used"] == BOTH
-    for path in (path for path in headers(header_lab).rglob("*") if path.is_file() and path.stat().st_size > 100_000):
+    build(prepared, 1)
+    assert counts(prepared)["used"] == BOTH
+    for path in (path for path in headers(prepared).rglob("*") if path.is_file() and path.stat().st_size > 100_000):
         with path.open("r+b") as file:
             file.seek(50_000)
             file.write(b"damaged")
     for number in range(2, PAYS + 3):
-        build(header_lab, number)
-    assert counts(header_lab)["made"] == 2 * BOTH
+        build(prepared, number)
+    assert counts(prepared)["made"] == 2 * BOTH
 
 
-def test_it_is_outside_of_the_store_and_told_and_cleared(header_lab: Lab) -> None:
-    prepare(header_lab)
-    (held,) = header_lab.stats()["hints"].values()  # type: ignore[attr-defined]
-    assert held > sum(path.stat().st_size for path in header_lab.store.rglob("*"))
-    assert f"in '{headers(header_lab)}'" in header_lab.hipcache("stats").out.decode()
-    header_lab.hipcache("clear")
-    assert header_lab.stats()["hints"] == {"bytes": 0}
+def test_it_is_outside_of_the_store_and_told_and_cleared(prepared: Lab) -> None:
+    (held,) = prepared.stats()["hints"].values()  # type: ignore[attr-defined]
+    assert held > sum(path.stat().st_size for path in prepared.store.rglob("*"))
+    assert f"in '{headers(prepared)}'" in prepared.hipcache("stats").out.decode()
+    prepared.hipcache("clear")
+    assert prepared.stats()["hints"] == {"bytes": 0}
 
 
-def test_one_that_was_not_used_for_a_day_goes_when_another_one_is_made(header_lab: Lab) -> None:
-    prepare(header_lab)
-    files = (path for path in headers(header_lab).rglob("*") if path.is_file())
+def test_one_that_was_not_used_for_a_day_goes_when_another_one_is_made(prepared: Lab) -> None:
+    files = (path for path in headers(prepared).rglob("*") if path.is_file())
     old = [path for path in files if path.read_bytes().startswith(b"CPCH")]
     assert len(old) == BOTH
     for path in old:
         os.utime(path, (1e9, 1e9))
     for number in range(PAYS + 1):
-        build(header_lab, number, "-O0")
+        build(prepared, number, "-O0")
     assert not any(path.exists() for path in old)
 
 
@@ -133,29 +129,28 @@ class Editing(Runner):
 
 @only_19
 @pytest.mark.parametrize("edit", ["content", "shadow", "link"])
-def test_an_edit_between_two_passes_is_noticed_by_the_second(header_lab: Lab, edit: str) -> None:
-    prepare(header_lab)
-    header_lab.write("first/other.hpp", "")
-    path = header_lab.root / "own/value.hpp"
+def test_an_edit_between_two_passes_is_noticed_by_the_second(prepared: Lab, edit: str) -> None:
+    prepared.write("first/other.hpp", "")
+    path = prepared.root / "own/value.hpp"
     text = path.read_text().replace("2 * x", "4 * x")
     if edit == "link":
         for name in ("old", "new"):
-            header_lab.write(f"kept/{name}.hpp", path.read_text() if name == "old" else text)
+            prepared.write(f"kept/{name}.hpp", path.read_text() if name == "old" else text)
         path.unlink()
         path.symlink_to("../kept/old.hpp")
         for number in range(PAYS):
-            build(header_lab, number)
-    build(header_lab, 9)
+            build(prepared, number)
+    build(prepared, 9)
     edits = {
         "content": lambda: path.write_text(text),
-        "shadow": lambda: header_lab.write("first/value.hpp", text),
+        "shadow": lambda: prepared.write("first/value.hpp", text),
         "link": lambda: (path.unlink(), path.symlink_to("../kept/new.hpp")),
     }
-    header_lab.environ["HIPCACHE_JOBS"] = "1"
-    known = build_with(header_lab, Editing(edits[edit]), 1, checks=1 << 30, same=False)
+    prepared.environ["HIPCACHE_JOBS"] = "1"
+    known = build_with(prepared, Editing(edits[edit]), 1, checks=1 << 30, same=False)
     assert known["without changed"] in (1, BOTH), "the first may be looked at after the edit"
     settle()
-    header_lab.compile(*words(header_lab), source="own_runner.hip")  # compares it with plain clang's
+    prepared.compile(*words(prepared), source="own_runner.hip")  # compares it with plain clang's
 
 
 class Full(Runner):
