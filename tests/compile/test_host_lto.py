@@ -140,18 +140,6 @@ def test_an_error_of_the_hosts_pass_alone_is_plain_clangs(warm: tuple[Lab, Compi
     assert (ended.status, ended.outcome) == (1, "failed")
 
 
-@pytest.mark.parametrize("what", ["actions", "blobs"])
-@pytest.mark.parametrize("damage", [b"", b"damaged"])
-def test_a_damaged_entry_is_compiled_again(warm: tuple[Lab, Compiled], what: str, damage: bytes) -> None:
-    lab, before = warm
-    for path in sorted((lab.store / "v2" / what).rglob("*")):
-        if path.is_file():
-            path.chmod(0o644)
-            path.write_bytes(damage)
-    assert lab.compile("-flto").object == before.object
-    assert lab.compile("-flto").outcome == HIT
-
-
 @pytest.mark.files
 def test_each_lost_blob_on_its_own_is_recovered_from(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm

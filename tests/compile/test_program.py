@@ -259,16 +259,6 @@ def test_a_script_in_place_of_the_compiler_makes_the_program_itself(sources: Lab
     assert (found.counted.outcome, found.counted.reason) == (PASSED_THROUGH, "wrapper")
 
 
-@only_19
-@pytest.mark.parametrize("what", ["actions", "blobs"])
-def test_a_damaged_entry_is_never_taken(sources: Lab, what: str) -> None:
-    first = both(sources, "k.hip")
-    for path in [path for path in (sources.store / "v2" / what).rglob("*") if path.is_file()]:
-        path.chmod(0o644)
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert both(sources, "k.hip").program == first.program
-
-
 @only_15
 @pytest.mark.skipif(not shutil.which("hipcc"), reason="no hipcc here")
 def test_hipcc_makes_a_program_too(sources: Lab) -> None:

@@ -183,17 +183,6 @@ def test_without_a_name_each_source_has_a_dependency_file(sources: Sources) -> N
 
 
 @each_driver
-@pytest.mark.parametrize("what", ["actions", "blobs"])
-def test_a_damaged_entry_is_never_taken(sources: Sources, what: str) -> None:
-    first = sources.both("one.hip")
-    for path in [path for path in (sources.lab.store / "v2" / what).rglob("*") if path.is_file()]:
-        path.chmod(0o644)
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-    assert sources.both("one.hip").program == first.program
-    assert sources.both("one.hip").counted.outcome == HIT
-
-
-@each_driver
 def test_a_source_that_is_compiled_alone_shares_its_units(sources: Sources) -> None:
     line = words(sources.lab, "-fgpu-rdc", *sources.flags, "-c", "one.hip", "-o", "one.o", libraries=())
     assert sources.lab.hipcache(*line).status == 0
