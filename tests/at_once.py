@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hip import ARCHS, BARE, CUID, Counted, Ended, Lab
+from hip import BARE, CUID, Counted, Ended, Lab
 
 MAIN = 'extern "C" int host();\nint main() { return host() == 0; }\n'
 LIBRARIES = ("-no-hip-rt", "-L.", "-lruntime")
@@ -26,7 +26,7 @@ class Both:
 
 
 def words(lab: Lab, *more: str, libraries: tuple[str, ...] = LIBRARIES) -> list[str]:
-    archs = () if any("-arch=" in word for word in more) else ARCHS
+    archs = () if any("-arch=" in word for word in more) else lab.archs
     output = () if "-o" in more else ("-o", "program")
     # From clang 18 on two objects of one CUID do not link together.
     several = ["-Wl,-z,muldefs"] if sum(word.endswith((".hip", ".cpp")) for word in more) > 1 else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hip import ARCHS, BARE, CUID, HIT, MISS, Counted, Lab, explained, skip_without_coverage
+from hip import BARE, CUID, HIT, MISS, Counted, Lab, explained, skip_without_coverage
 
 SOURCE = """\
 static __device__ int table[64];
@@ -30,7 +30,7 @@ class Left:
 
 
 def words(lab: Lab, *more: str | Path) -> list[str]:
-    archs = () if any("-arch=" in str(word) for word in more) else ARCHS
+    archs = () if any("-arch=" in str(word) for word in more) else lab.archs
     return [lab.compiler, *lab.driver, *archs, *BARE, "-O2", CUID, "k.hip", *map(str, more)]
 
 

@@ -10,6 +10,8 @@ from direct_lab import Direct
 from hip import ARCHS, HIT, LAUNCHER, Lab, kernel, skip_if_bitcode_is_covered, skip_without_coverage
 from shapes_lab import Left, same, warm, words
 
+pytestmark = pytest.mark.archs(1)
+
 OPTIONS = [
     *("-g -gsplit-dwarf", "-fsave-optimization-record", "-fstack-usage", "--coverage"),
     "-Wall --serialize-diagnostics x.dia",
@@ -63,6 +65,7 @@ def beside(left: Left) -> dict[str, bytes]:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.archs(2)
 def test_all_files_are_plain_clangs_and_served_again(written: Lab, end: str) -> None:
     skip_if_bitcode_is_covered(written, end)
     assert warm(written, *end.split()).files
@@ -80,6 +83,7 @@ def test_an_architecture_added_is_compiled_alone_and_fewer_are_served(written: L
 
 
 @pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.archs(2)
 def test_an_edit_is_seen_in_every_file(written: Lab, option: str) -> None:
     before = warm(written, *of(option))
     written.write("k.hip", "\n" + SOURCE + "int another(int a) { return a; }\n")
@@ -113,6 +117,7 @@ def test_another_flag_is_another_file(written: Lab) -> None:
     same(written, *of("-fsave-optimization-record"), "-foptimization-record-passes=nothing")
 
 
+@pytest.mark.archs(2)
 def test_another_name_of_the_object_is_in_it(written: Lab) -> None:
     first = warm(written, "-g", "-gsplit-dwarf", "-c", "-o", "one.o")
     other = warm(written, "-g", "-gsplit-dwarf", "-c", "-o", "two.o")
@@ -188,6 +193,7 @@ def test_passes_that_write_none_leave_what_is_there(written: Lab) -> None:
     assert (written.root / "out.su").read_text() == "old"
 
 
+@pytest.mark.archs(2)
 def test_of_passes_that_write_one_file_the_last_one_stays(written: Lab) -> None:
     written.write("k.hip", SOURCE + "#ifdef __gfx90a__\n__global__ void only(int* p) { p[1] = 3; }\n#endif\n")
     end = ["-foptimization-record-file=x.yaml", "-O2", "-c", "--offload-device-only", "-o", "out.o"]

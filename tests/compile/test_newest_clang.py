@@ -12,7 +12,6 @@ import pytest
 from failing_lab import Trial
 from hip import (
     FAILED,
-    FULL,
     HIT,
     LAUNCHER,
     LLVM,
@@ -32,14 +31,14 @@ from test_failing import HOST, MISSING, MISSING_HOST, MISSING_SECOND, SECOND, WA
 from test_identity import SOURCES, check
 from toolchains import BY_NEW_DRIVER
 
-pytestmark = [pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed"), pytest.mark.new_driver]
+pytestmark = [
+    pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed"),
+    pytest.mark.parametrize("lab", ["22", f"22{BY_NEW_DRIVER}"], indirect=True),
+    pytest.mark.new_driver,
+    pytest.mark.archs(1),
+]
 
 FLAGS = [("-O2", "-g"), ("-O3",), ("-O0",)]
-
-
-@pytest.fixture(params=["22", f"22{BY_NEW_DRIVER}"])
-def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
-    return Lab.make(tmp_path, request.param)
 
 
 @pytest.mark.parametrize(
@@ -50,10 +49,10 @@ def test_an_object_is_plain_clangs(lab: Lab, source: Path) -> None:
     check(lab, source, flags, ("gfx90a:xnack-", "gfx906"), ("-nogpuinc", "-nogpulib", "-I", str(lab.root)))
 
 
+@pytest.mark.archs(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("end", ENDS)
 def test_other_ends_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None:
-    if not FULL and ENDS.index(end) % 4:
-        pytest.skip("one in four: make test-full")
     lab.write("k.hip", kernel("1") + SOURCE)
     assert warm(lab, *end.split()).files
 
@@ -72,6 +71,7 @@ def test_a_source_that_is_wrong_fails_as_with_plain_clang(lab: Lab, text: str) -
     assert Trial(lab).same(text, "-Wall") == FAILED
 
 
+@pytest.mark.archs(2)
 def test_an_edit_compiles_what_it_changes(lab: Lab) -> None:
     lab.write("k.hip", kernel("1"))
     lab.warm()

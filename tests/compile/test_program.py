@@ -27,6 +27,8 @@ from hip import (
 )
 from programs import RUNTIME
 
+pytestmark = pytest.mark.archs(1)
+
 
 @pytest.fixture
 def sources(lab: Lab) -> Lab:
@@ -41,6 +43,7 @@ def sources(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.archs(2)
 def test_a_program_is_plain_clangs_and_the_next_one_runs_no_compiler(sources: Lab) -> None:
     first = both(sources, "k.hip")
     assert (first.counted.outcome, first.counted.missed) == (MISS, {"gfx906", "gfx90a", "host"})
@@ -53,6 +56,7 @@ def test_a_program_is_plain_clangs_and_the_next_one_runs_no_compiler(sources: La
     assert sources.run([sources.root / "program"]).status == 0
 
 
+@pytest.mark.archs(2)
 def test_what_changed_is_compiled_alone(sources: Lab) -> None:
     first = both(sources, "k.hip", "l.hip")
     sources.write("value.hpp", "#define VALUE 5\n")
@@ -64,6 +68,7 @@ def test_what_changed_is_compiled_alone(sources: Lab) -> None:
     assert re.search(r"gfx906 of 'l\.hip' +hit", said)
 
 
+@pytest.mark.archs(2)
 def test_an_architecture_added_is_compiled_alone(sources: Lab) -> None:
     both(sources, "k.hip")
     assert both(sources, "k.hip", *ARCHS, "--offload-arch=gfx1030").counted.missed == {"gfx1030"}
@@ -173,6 +178,7 @@ def test_of_one_source_the_dependency_file_is_plain_clangs(sources: Lab) -> None
     assert rules[1] == rules[0]
 
 
+@pytest.mark.archs(2)
 def test_a_source_that_is_compiled_alone_shares_its_units(sources: Lab) -> None:
     """Without a CUID of the user's: ours is that of an object that the compiler names."""
     alone = [word for word in words(sources, libraries=()) if word not in ("-o", "program", CUID)]

@@ -9,9 +9,12 @@ import pytest
 from hip import ARCHS, CUID, HIT, LAUNCHER, LLVM, Lab, kernel, script, settle, since_19, toolchain
 from shapes_lab import ENDS, SOURCE, same, warm, words
 
+pytestmark = pytest.mark.archs(1)
+
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.archs(2)
 def test_all_files_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None:
     lab.write("k.hip", kernel("1") + SOURCE)
     assert warm(lab, *end.split()).files
@@ -19,6 +22,7 @@ def test_all_files_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None
 
 @since_19
 @pytest.mark.parametrize("more", ["", "--offload-device-only"])
+@pytest.mark.archs(2)
 def test_a_compressed_bundle_is_the_bundlers(lab: Lab, more: str) -> None:
     plain = warm(lab, *more.split(), "-c", "-o", "out.o")
     packed, counted = same(lab, *more.split(), "-c", "-o", "out.o", "--offload-compress")
@@ -27,6 +31,7 @@ def test_a_compressed_bundle_is_the_bundlers(lab: Lab, more: str) -> None:
     assert not counted.missed
 
 
+@pytest.mark.archs(2)
 def test_the_devices_side_alone_is_served_from_a_compile_of_both(lab: Lab) -> None:
     warm(lab, "-c", "-o", "out.o")
     _, counted = same(lab, "-c", "--offload-device-only", "-o", "out.o")
@@ -90,6 +95,7 @@ def test_what_ends_otherwise_shares_no_entry(lab: Lab) -> None:
     assert len(set(found)) == len(ends)
 
 
+@pytest.mark.archs(2)
 def test_bitcode_that_names_its_checkout_is_not_shared_under_a_base_directory(lab: Lab) -> None:
     # A name in bitcode is no row of bytes: it cannot be looked for.
     found = []
@@ -173,6 +179,7 @@ LTO = pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
 
 
 @LTO
+@pytest.mark.archs(2)
 def test_by_device_lto_an_edit_that_leaves_the_bitcode_runs_no_lto(lab: Lab, kind: str) -> None:
     lab.write("k.hip", kernel("1") + SOURCE)
     first = warm(lab, "-c", kind, "-o", "out.o")
@@ -198,6 +205,7 @@ def test_by_device_lto_what_the_pass_and_the_flags_say_is_plain_clangs(lab: Lab,
     assert b"lld: warning" in warm(lab, "-c", kind, "-o", "out.o").err
 
 
+@pytest.mark.archs(2)
 def test_by_device_lto_another_linker_links_again(lab: Lab, tmp_path: Path) -> None:
     compiler = toolchain(tmp_path / "llvm", lab.version)
     lab = with_changes(lab, compiler=str(compiler))
