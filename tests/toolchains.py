@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,21 @@ def rocm(root: Path, number: int) -> None:
         },
     )
     shutil.copytree(DEVICE_LIBRARIES, root / "amdgcn" / "bitcode")
+
+
+@cache
+def another_cosine() -> bytes:
+    """`ocml.bc` of the device libraries with another cosine."""
+    # The oldest tools write what both compilers can read.
+    tools = LLVM[COMPILERS[0]] / "bin"
+    function = "define protected float @__ocml_cos_f32(float %x) { %y = fmul float %x, 4.25e+01 ret float %y }\n"
+    with tempfile.TemporaryDirectory() as name:
+        text, module, made = (Path(name, f"cos.{suffix}") for suffix in ("ll", "bc", "all.bc"))
+        text.write_text(f'target triple = "amdgcn-amd-amdhsa"\n{function}')
+        subprocess.run([tools / "llvm-as", text, "-o", module], check=True)
+        words = [tools / "llvm-link", DEVICE_LIBRARIES / "ocml.bc", "--override", module, "-o", made]
+        subprocess.run(words, check=True)
+        return made.read_bytes()
 
 
 def watched_compiler(path: Path, version: str, hook: str) -> Path:
