@@ -44,15 +44,6 @@ def test_two_names_of_one_directory_that_become_two_directories(lab: Lab) -> Non
     lab.changed(before, *flags)
 
 
-@pytest.mark.parametrize("include", ['/* of two\n lines */ #include "value.h"', '#\\\ninclude "value.h"'])
-def test_a_header_that_appears_beside_the_source_counts_however_it_is_included(lab: Lab, include: str) -> None:
-    lab.write("inc/value.h", "#define VALUE 1\n")
-    lab.write("k.hip", kernel("VALUE", include))
-    before = lab.warm("-Iinc")
-    lab.write("value.h", "#define VALUE 2\n")
-    lab.changed(before, "-Iinc")
-
-
 @pytest.mark.parametrize("switch_on", ["#pragma clang diagnostic warning", "#pragma GCC diagnostic error"])
 def test_an_edit_of_a_comment_counts_where_the_text_switches_warnings_about_comments_on(
     lab: Lab, switch_on: str

@@ -32,6 +32,8 @@ QUESTIONS = {
         "x.h",
     ),
     "whose name is a macro": ('#define NAME "x.h"\n' + ASKS.format("__has_include(NAME)"), {}, "x.h"),
+    "by another name": ("#define ASK __has_include\n" + ASKS.format('ASK("x.h")'), {}, "x.h"),
+    "by a macro of the name": ("#define ASK(name) __has_include(name)\n" + ASKS.format('ASK("x.h")'), {}, "x.h"),
     "put together": ("#define ASK(a, b) a##b\n" + ASKS.format('ASK(__has_, include)("x.h")'), {}, "x.h"),
     "behind a byte order mark": ('#include "first.h"', {"first.h": BOM + ASKS.format('__has_include("x.h")')}, "x.h"),
     "behind a comment of several lines": (ASKS.format('__has_include("x.h")').replace("#if", "/*\n*/ #if"), {}, "x.h"),
@@ -91,10 +93,6 @@ def test_a_header_appears_before_one_that_was_included(lab: Lab, directive: str)
 
 def test_a_header_appears_before_one_that_was_included_behind_a_byte_order_mark(lab: Lab) -> None:
     shadowed(lab, '#include "marked.h"\n#include <x.h>', {"marked.h": BOM + '#include "x.h"\n'}, "-w")
-
-
-def test_a_header_appears_between_one_and_the_next(lab: Lab) -> None:
-    shadowed(lab, "#include <x.h>", {"zero/x.h": "#include_next <x.h>\n"}, "-Izero", "-Ifirst", "-Isecond")
 
 
 def test_a_file_whose_age_was_asked_for_goes(lab: Lab) -> None:
