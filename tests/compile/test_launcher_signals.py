@@ -67,8 +67,9 @@ def leftovers(lab: Lab) -> list[str]:
 
 @pytest.mark.archs(2)
 @only_15
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("archs", [1, 2], ids=["one-arch", "two-archs"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_a_signal_ends_the_compilers_and_leaves_nothing(lab: Lab, number: signal.Signals, archs: int) -> None:
     lab.write("k.hip", SLOW)
     for delay in (0.15, 0.3, 0.5, 0.8):
