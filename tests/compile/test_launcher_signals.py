@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import subprocess
 import time
@@ -11,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, FULL, LAUNCHER, Lab, kernel, only_15, script
+from hip import ARCHS, LAUNCHER, Lab, kernel, only_15, script
 
 pytestmark = pytest.mark.archs(1)
 
@@ -111,31 +109,6 @@ def test_two_signals_end_a_failing_compile_and_the_job_of_its_driver(lab: Lab) -
     while session_members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert session_members(process.pid) == []
-
-
-@only_15
-def test_killed_at_random_points_it_leaves_no_bad_entry(lab: Lab) -> None:
-    lab.write("k.hip", kernel("1"))
-    words = lab.words()
-    assert lab.run(words).status == 0
-    right = (lab.root / "out.o").read_bytes()
-    chance = random.Random(7)
-    for number in range(60 if FULL else 25):
-        if number % 5 == 4:
-            lab.hipcache("clear")
-        process = (
-            started(lab)
-            if number % 2
-            else subprocess.Popen([*LAUNCHER, *words], cwd=lab.root, env=lab.environ, start_new_session=True)
-        )
-        time.sleep(chance.uniform(0.05, 0.45))
-        os.killpg(process.pid, signal.SIGKILL) if number % 3 else process.kill()
-        process.wait()
-        (lab.root / "out.o").unlink(missing_ok=True)
-    for _ in range(2):
-        assert lab.hipcache(*words).status == 0
-        assert (lab.root / "out.o").read_bytes() == right
-    assert [name for name in leftovers(lab) if Path(name).parent == lab.root and ".hipcache" not in name] == []
 
 
 @pytest.mark.archs(2)

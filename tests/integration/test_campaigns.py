@@ -14,7 +14,7 @@ import campaign
 from campaigns import crowds
 
 # Trials of a short run; ten times as many in a full one.
-TRIALS = {"kills": 4, "corruptions": 8, "disks": 2, "limits": 3, "signals": 4, "crowds": 1, "packets": 500, "users": 6}
+TRIALS = {"kills": 25, "corruptions": 8, "disks": 2, "limits": 3, "signals": 4, "crowds": 1, "packets": 500, "users": 6}
 
 
 @pytest.mark.parametrize("name", sorted(campaign.CAMPAIGNS))
