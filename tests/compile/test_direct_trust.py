@@ -20,6 +20,8 @@ from hipcache.direct.record import _string as packed
 from hipcache.direct.record import key
 from hipcache.store.local import LocalStore
 
+pytestmark = pytest.mark.archs(1)
+
 __all__ = ["direct"]
 
 

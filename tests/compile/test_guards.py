@@ -32,6 +32,8 @@ from hipcache.inputs.watched import (
 )
 from hipcache.processes import LIST, observe
 
+pytestmark = pytest.mark.archs(1)
+
 __all__ = ["direct"]
 
 

@@ -9,6 +9,8 @@ import pytest
 from direct_lab import Direct
 from hip import ARCHS, HIT, LAUNCHER, LLVM, PARTIAL, Compiled, Lab, kernel, replace, script, since_18, toolchain
 
+pytestmark = pytest.mark.archs(1)
+
 ARCH = ("--offload-arch=gfx906",)
 SIDES = kernel("1") + '#ifndef __HIP_DEVICE_COMPILE__\n#include "host.hpp"\n#endif\n'
 
@@ -24,6 +26,7 @@ def test_the_object_is_bitcode(warm: tuple[Lab, Compiled]) -> None:
     assert warm[1].object.startswith(b"BC\xc0\xde")
 
 
+@pytest.mark.archs(2)
 def test_an_architecture_added_runs_its_unit_and_the_hosts_pass(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm
     after = lab.changed(before, "-flto", *ARCHS, "--offload-arch=gfx1030")
@@ -32,6 +35,7 @@ def test_an_architecture_added_runs_its_unit_and_the_hosts_pass(warm: tuple[Lab,
     assert "device code of gfx1030 is new" in lab.hipcache("explain", "out.o").out.decode()
 
 
+@pytest.mark.archs(2)
 def test_fewer_architectures_run_the_hosts_pass_alone(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm
     assert lab.changed(before, "-flto", *ARCH).counted.missed == {"host"}
@@ -52,6 +56,7 @@ def test_an_edit_of_a_header_of_the_host_runs_no_device_unit(warm: tuple[Lab, Co
     assert (counted.missed, counted.front_ends) == ({"host"}, 0)
 
 
+@pytest.mark.archs(2)
 def test_an_edit_of_device_code_reaches_the_host(warm: tuple[Lab, Compiled]) -> None:
     lab, before = warm
     lab.write("k.hip", SIDES.replace("* 7", "* 9"))

@@ -11,6 +11,8 @@ from hip import LAUNCHER, Lab, only_19
 from hipcache.verify.comparison import redirected
 from test_verify_hits import poison
 
+pytestmark = pytest.mark.archs(1)
+
 
 def build(lab: Lab, *commands: list[str]) -> Path:
     """A build directory that lists these compiles, as CMake would with hipcache as the launcher."""
@@ -52,6 +54,7 @@ def test_compiles_of_a_store_that_is_right_are_the_same(lab: Lab) -> None:
 
 
 @only_19
+@pytest.mark.archs(2)
 def test_a_poisoned_store_is_found_out(lab: Lab) -> None:
     before = lab.warm()
     wrong = poison(lab.store, before.object)

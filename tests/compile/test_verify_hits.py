@@ -18,6 +18,8 @@ from hipcache.verify import comparison
 from hipcache.verify.comparison import Difference, first_difference
 from poison import poison
 
+pytestmark = pytest.mark.archs(1)
+
 EACH = {"HIPCACHE_VERIFY": "1"}
 BY_LAUNCHER, BY_ENGINE = "direct", "engine"
 
@@ -59,6 +61,7 @@ def test_nothing_stays_in_the_directory_for_temporary_files(lab: Lab, served_by:
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.archs(2)
 def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> None:
     before = lab.warm("-MD")
     wrong = poison(lab.store, before.object)
