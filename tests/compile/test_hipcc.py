@@ -42,10 +42,10 @@ def own_hipcc(lab: Lab, name: str = "own") -> Path:
 
 
 def test_the_object_is_hipccs_own_and_its_cpp_is_hip(lab: Lab) -> None:
-    first = lab.same(words())
+    first = lab.same(words(*ARCHS))
     assert first.outcome == MISS
     assert first.counted.missed == {"gfx906", "gfx90a", "host"}
-    assert lab.same(words()).outcome == HIT
+    assert lab.same(words(*ARCHS)).outcome == HIT
 
 
 def test_a_hit_starts_no_process_at_all(lab: Lab) -> None:
@@ -90,14 +90,14 @@ def test_a_compile_by_hipcc_is_a_hit_for_clang_with_the_same_options(lab: Lab) -
 
 
 def test_another_architecture_compiles_that_one_alone(lab: Lab) -> None:
-    warm(lab)
+    warm(lab, *ARCHS)
     more = lab.same(words(*ARCHS, "--offload-arch=gfx1030"))
     assert more.outcome == PARTIAL
     assert more.counted.missed == {"gfx1030"}
 
 
 def test_architectures_may_come_by_a_variable_or_by_hipccs_old_option(lab: Lab) -> None:
-    warm(lab)
+    warm(lab, *ARCHS)
     command = [word for word in words() if "-arch=" not in word]
     assert lab.same(command, env={"HCC_AMDGPU_TARGET": "gfx906,gfx90a"}).outcome == HIT
     said = lab.run(words("--amdgpu-target=gfx90a"))
@@ -241,8 +241,8 @@ def test_explain_and_the_log_show_the_users_own_command(lab: Lab) -> None:
 
 
 def test_hipccs_own_option_for_code_objects_is_the_devices_side_alone(lab: Lab) -> None:
-    warm(lab)
-    command = [word for word in words("--genco") if word != "-c"]
+    warm(lab, *ARCHS)
+    command = [word for word in words("--genco", *ARCHS) if word != "-c"]
     plain = lab.run(command).err
     made = (lab.root / "out.o").read_bytes()
     ended = lab.run([*LAUNCHER, *command])
@@ -253,7 +253,7 @@ def test_hipccs_own_option_for_code_objects_is_the_devices_side_alone(lab: Lab) 
 
 def test_hipcc_as_the_linker_of_device_code(lab: Lab) -> None:
     lab.write("k.cpp", SOURCE + "int main() { return 0; }\n")
-    assert lab.run(words("-fgpu-rdc")).status == 0
+    assert lab.run(words("-fgpu-rdc", *ARCHS)).status == 0
     command = ["hipcc", *ARCHS, "-fgpu-rdc", "out.o", "-o", "program"]
     assert lab.run(command).status == 0
     made = (lab.root / "program").read_bytes()
