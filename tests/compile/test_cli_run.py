@@ -190,19 +190,6 @@ def test_the_store_keeps_the_figures_of_the_last_builds(tmp_path: Path) -> None:
     assert [one.label for one in build.last_builds(tmp_path / "store")] == ["build2"] * build.MOST
 
 
-def test_the_demo_compiles_what_is_new_and_makes_clangs_own_objects(tmp_path: Path) -> None:
-    environ = {**os.environ, "PATH": f"{Path(LAUNCHER[0]).parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
-    words = [*LAUNCHER, "demo", "--flags=-O0", "--report", str(tmp_path / "report.html")]
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=1500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    compiled = [line.partition("compiled: ")[2] for line in done.stdout.splitlines() if "compiled: " in line]
-    assert [one.replace(done.stdout.partition(" added")[0].split()[-1], "new") for one in compiled] == [
-        *("everything", "nothing", "new", "nothing", "host, 4 front ends"),
-    ]
-    assert "all objects are clang's own, byte for byte" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
 def test_the_demo_compiles_sources_of_the_user_and_leaves_them_alone(tmp_path: Path) -> None:
     text = '#include "short.hpp"\n__global__ void kernel(int* p) { *p = 1; }\nvoid start() { kernel<<<1, 1>>>(0); }\n'
     sources = {"short.hpp": HIP_IN_SHORT, "one.hip": text, "a/two.hip": text.replace("short", "../short")}
