@@ -1,4 +1,4 @@
-"""Descriptors of the kernel; and to write a file whole or not at all, as a compiler writes its output."""
+"""Open files, and files that are written whole or not at all, as a compiler writes its output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Descriptor(int):
-    """Of an open file, which the end of a `with` closes."""
+    """The descriptor of an open file, which the end of a `with` closes."""
 
     __slots__ = ()
 

@@ -68,7 +68,10 @@ class Config:
     @property
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
-        return self.jobs or room.compilers(room.cores(), room.memory())
+        if self.jobs:
+            return self.jobs
+        groups = room.groups()
+        return room.compilers(room.cores(groups), room.memory(groups))
 
     def is_drawn(self) -> bool:
         """Is it the turn of this result to be compared (`verify`)?"""

@@ -203,6 +203,7 @@ def words_of(pid: int, name: str) -> tuple[str, ...]:
 
 
 def _limits(process: int | str) -> bytes:
+    """Its resource limits (proc_pid_limits(5)). Raises OSError."""
     with open(f"/proc/{process}/limits", "rb") as file:
         return file.read()
 
@@ -436,7 +437,7 @@ class _Watched:
             if working_directory(pid, self._cwd) != self._cwd:
                 raise Unobservable("it compiles in another directory")
             if _limits(pid) != _limits("self"):
-                raise Unobservable("it sets limits of resources")
+                raise Unobservable("it changes resource limits")
             self.reached = os.path.join(self._cwd, raw), argv, environ, waiting
             return
         self._ptrace.request(CONT, pid)
