@@ -26,7 +26,8 @@ WEAK = "".join(
     for name in ("pure", "deleted")
 )
 WRAPPER = f"""\
-#pragma once
+#ifndef OF_DRIVER
+#define OF_DRIVER
 #include <in_short.hpp>
 #include <value.hpp>
 extern "C" {{ {WEAK} }}
@@ -36,6 +37,7 @@ inline constexpr __host__ __device__ int below(int x) {{ if (x > 9) for_host_alo
 #define VALUE 6
 #else
 #define VALUE 3
+#endif
 #endif
 """
 
@@ -76,8 +78,8 @@ def _header_lab(lab: Lab) -> Lab:
     lab.environ["TMPDIR"] = str(lab.root.with_name("temporary"))
     lab.root.with_name("temporary").mkdir()
     lab.write(f"own/{header.NAME}", WRAPPER)
-    lab.write("own/in_short.hpp", HIP_IN_SHORT)
-    lab.write("own/value.hpp", "#pragma once\ninline int twice(int x) { return 2 * x; }\n")
+    lab.write("own/in_short.hpp", HIP_IN_SHORT.replace("#pragma once", "#ifndef SHORT\n#define SHORT") + "#endif\n")
+    lab.write("own/value.hpp", "#ifndef TWICE\n#define TWICE\ninline int twice(int x) { return 2 * x; }\n#endif\n")
     return lab
 
 

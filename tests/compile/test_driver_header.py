@@ -15,7 +15,7 @@ from hip import HIT, Lab, only_19, settle
 from hipcache.base import features
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import ENOUGH, PAYS, HeaderRecord, Made
-from hipcache.execution import passes
+from hipcache.execution.session import FrontEndWays
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import SubprocessRunner, Traced
 from recordings import text as recording
@@ -266,7 +266,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
             recache = False
 
     monkeypatch.setattr(features, "doors", tuple)
-    assert passes.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
+    assert FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from hipcache.inputs import preprocessed
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
-_RULES = "7"
+_RULES = "8"
 # Ordinary passes read the declarations of functions of the host that constant ones of libstdc++ call: __sv_check names
 # one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
 # no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
@@ -53,6 +53,10 @@ TEXTS = (DEPRECATED, PUTS_OFF)
 _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(_POISONED).encode())
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
+
+# What a file leaves besides macros: it is not read again, or has counted.
+_LEAVES_MORE = pattern(rb"#[ \t]*(?:import|pragma[ \t]+once)\b|__COUNTER__")
+_DEFINITION = pattern(rb"(?m)^#define ([^\s(]+).*$")
 
 # Roles of options that the text of the header does not depend on.
 _NOT_READ = {
@@ -193,17 +197,35 @@ def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
     ]
 
 
-def preprocessing(front: FrontEnd, output: str) -> list[str]:
+def preprocessing(front: FrontEnd, output: str, *, numbers: bool) -> list[str]:
     """The command that writes the header's text with its macros expanded: names that it pastes together (`gammal` of
-    `gamma` and `l`) stand nowhere else."""
-    return [*_command(front), "-E", "-P", "-o", output, "-x", "hip", os.devnull]
+    `gamma` and `l`) stand nowhere else. Without `numbers` there is a mark for each number of a line."""
+    marks = [] if numbers else [f"-D__LINE__={preprocessed.mark(preprocessed.LINE)}", "-Wno-builtin-macro-redefined"]
+    return [*_command(front), *marks, "-E", "-P", "-o", output, "-x", "hip", os.devnull]
 
 
-def listing(front: FrontEnd, output: str) -> list[str]:
-    """The command that lists the macros that the compiler defines by itself."""
-    words = _command(front, macros=False)
-    at = words.index(NAME)
-    return [*words[: at - 1], *words[at + 1 :], "-E", "-dM", "-o", output, "-x", "hip", os.devnull]
+def listing(front: FrontEnd, output: str, *, macros: bool = False, behind: bool = False) -> list[str]:
+    """The command that lists the macros that the compiler defines by itself; with those of options, if they count; or
+    those behind the header."""
+    words = _command(front, macros=macros)
+    if not behind:
+        at = words.index(NAME)
+        del words[at - 1 : at + 1]
+    return [*words, "-E", "-dM", "-o", output, "-x", "hip", os.devnull]
+
+
+def behind(before: bytes, after: bytes) -> bytes:
+    """The directives that make the macros listed as `before` those listed as `after`, in a header of the system."""
+    old, new = ({line[1]: line[0] for line in _DEFINITION.finditer(listed)} for listed in (before, after))
+    lines = [b"#pragma GCC system_header"]
+    lines += [b"#undef " + name for name in sorted(old) if new.get(name) != old[name]]
+    lines += [line for name, line in sorted(new.items()) if old.get(name) != line]
+    return b"\n".join(lines) + b"\n"
+
+
+def leaves_more(content: bytes) -> bool:
+    """May what the preprocessor makes of other files depend on more of this one than its macros?"""
+    return bool(_LEAVES_MORE.search(content))
 
 
 def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from hipcache.driver_header.entry import HeaderRecord, Made
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
-from hipcache.inputs import observing
+from hipcache.inputs import observing, preprocessed
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
@@ -89,7 +89,6 @@ class DriverHeader:
         self.shelf = Shelf(*own, near.refusal, near.recache)
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session, self.shelf)
-        self._words: dict[tuple[str, ...], set[bytes]] = {}
         self._known: dict[tuple[str, ...], Made | None] = {}
         self._texts: dict[str, list[re.Pattern[bytes]]] = {}
         self._lock = threading.Lock()
@@ -103,19 +102,13 @@ class DriverHeader:
         why = OPTIONS if header.why_not(front, bitcode=work.bitcode) else OFF if self.trust.is_off(front) else ""
         if why:
             return self._plainly(why, plainly)
-        for shared in (True, False):
-            key = header.key(front, self.session.command.cwd, shared=shared).digest
-            known, ready = self._found(key, work)
-            why, corrections = self._unfit(front, ready) if ready else (NONE_YET, ())
-            if why != ARCHITECTURE:
-                break
+        key, known, ready, why = self._fitting(front, lambda key: self._found(key, work))
         if not ready or why:
             plain = self._plainly(why, plainly)
             if why == NONE_YET:
                 self._missed(key, known, plain)
             return plain
-        ready = replace(ready, corrections=corrections)
-        compared = known.compared[bool(corrections)]
+        compared = known.compared[bool(ready.corrections)]
         why = IN_VAIN if self.notes.holds(front) else ""
         turn = Turn.WAIT if why else self.trust.turn(front, is_compared=compared)
         if turn is Turn.WAIT and not why and (self.trust.has_waited(front) or self._has_waited_for_slot()):
@@ -133,6 +126,37 @@ class DriverHeader:
         plain = self._plainly(found, plainly)
         self.notes.note(front, found)
         return plain
+
+    def macros(self, front: FrontEnd, names: Collection[str]) -> Path | None:
+        """See `FrontEndWay`."""
+        if header.why_not(front, bitcode=True) or self.trust.is_off(front):
+            return None
+        _, _, ready, why = self._fitting(front, self._known_as)
+        if not ready or why or not ready.behind or entry.asks_for(ready.words, names):
+            return None
+        if ready.shadows(front, self.session.files) is None:
+            return None
+        path = self.session.jobs.scratch(f"{ready.pch.name}.macros")
+        with self._lock:
+            if not path.exists():
+                path.write_bytes(ready.behind)
+        return path
+
+    def _fitting(
+        self, front: FrontEnd, find: Callable[[str], tuple[HeaderRecord, Made | None]]
+    ) -> tuple[str, HeaderRecord, Made | None, str]:
+        """(the key, what `find` gives for it, the reason why this pass may not use it)"""
+        for shared in (True, False):
+            key = header.key(front, self.session.command.cwd, shared=shared).digest
+            known, ready = find(key)
+            why, corrections = self._unfit(front, ready) if ready else (NONE_YET, ())
+            if why != ARCHITECTURE:
+                break
+        return key, known, ready and replace(ready, corrections=corrections), why
+
+    def _known_as(self, key: str) -> tuple[HeaderRecord, Made | None]:
+        known = self._entry(key)
+        return known, self._ready(known)
 
     def _has_waited_for_slot(self) -> bool:
         """Wait until a compiler may run, while others may compare. False if one could at once."""
@@ -219,12 +243,11 @@ class DriverHeader:
 
     def _found(self, key: str, work: Pass) -> tuple[HeaderRecord, Made | None]:
         """The stored one, or a new one. The passes of one compile wait for that which makes it."""
-        known = self._entry(key)
-        if ready := self._ready(known):
+        known, ready = self._known_as(key)
+        if ready:
             return known, ready
         with self._making.setdefault(key, threading.Lock()):
-            known = self._entry(key)
-            ready = self._ready(known)
+            known, ready = self._known_as(key)
             return (known, ready) if ready else self._new(key, known, work)
 
     def _new(self, key: str, known: HeaderRecord, work: Pass) -> tuple[HeaderRecord, Made | None]:
@@ -259,12 +282,18 @@ class DriverHeader:
         scratch = session.jobs.scratch
         macros = self._macros(front) if front.is_device else b""
         pch, rule, expanded = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d", "ii"))
+        before, after = (scratch(f"{work.stem}-{end}.h") for end in ("before", "after"))
         text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
         with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
-            session.jobs.run_now(_LABEL, header.preprocessing(front, str(expanded)))
+            session.jobs.run_now(_LABEL, header.listing(front, str(before), macros=True))
+            session.jobs.run_now(_LABEL, header.listing(front, str(after), macros=True, behind=True))
+            # The header may put a number of a line together with something.
+            marked = session.jobs.attempt(header.preprocessing(front, str(expanded), numbers=False)).status == 0
+            if not marked:
+                session.jobs.run_now(_LABEL, header.preprocessing(front, str(expanded), numbers=True))
         if traced.observed is None or set_back or traced.ended.stderr:
             raise UnfitHeader("it cannot be observed, or has something to say")
         observed = observing.parse(traced.observed, str(session.jobs.workdir))
@@ -277,14 +306,16 @@ class DriverHeader:
             raise UnfitHeader("the order of its directories is not known")
         if front.is_device and any(os.path.basename(path) == "__config" for path in read):
             raise UnfitHeader("which errors libc++ puts off is not known")
-        if front.is_device and any(header.has_poisoned_macro(Path(path).read_bytes()) for path in read):
+        contents = [Path(path).read_bytes() for path in read]
+        if front.is_device and any(map(header.has_poisoned_macro, contents)):
             raise UnfitHeader("one of its macros names std::string_view")
-        contents = tuple(file.digest for file in reads.files)
-        with self._lock:  # most architectures read the same files
-            if contents not in self._words:
-                self._words[contents] = entry.words_of(Path(path).read_bytes() for path in read)
-        words = entry.pack_words(self._words[contents] | entry.words_of([expanded.read_bytes()]))
-        return Made(read, observed, names, macros, pch=pch, reads=reads, words=words, since=started)
+        told = expanded.read_bytes()
+        words = entry.words_of([*contents, told])
+        behind = b""
+        if marked and not preprocessed.numbered(told) and not any(map(header.leaves_more, contents)):
+            behind = header.behind(before.read_bytes(), after.read_bytes())
+        packed = entry.pack_words(words)
+        return Made(read, observed, names, macros, behind, pch=pch, reads=reads, words=packed, since=started)
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way]) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""

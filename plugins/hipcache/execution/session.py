@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+from hipcache.base import features
 from hipcache.base.errors import JobFailed, PassThrough, StoreFull
 from hipcache.base.values import dataclass, field
 from hipcache.build.engine import Engine
@@ -19,6 +21,10 @@ from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.processes.runner import NO_STDIN, Completed, ForkServers, Runner, Traced
 from hipcache.store import faults
+
+if TYPE_CHECKING:
+    from hipcache.clang.frontend import FrontEnd, Pass
+    from hipcache.execution.passes import Attempt, Way
 
 
 @dataclass
@@ -35,6 +41,7 @@ class Session:
     files: Files = field(init=False)
     identities: Identities = field(init=False)
     shelves: Shelves = field(init=False)
+    front_ends: FrontEndWays = field(init=False)
     notes: list[str] = field(default_factory=list)
     served: dict[str, None] = field(default_factory=dict)
     unobserved: bool = False
@@ -50,6 +57,7 @@ class Session:
         self.files = Files(cwd, now, basedir, self._scans, racy=engine.racy, epoch=epoch)
         self.identities = Identities(self.jobs.runner, engine.environ, engine.memos, now, racy=engine.racy)
         self.shelves = Shelves(engine, self.notes.append, self.changed, self.serve)
+        self.front_ends = FrontEndWays(self)
 
     def __enter__(self) -> Session:
         return self
@@ -73,6 +81,42 @@ class Session:
     def tool(self, program: str) -> str:
         """The digest of a program that the plan names, with all that is of it. Raises PassThrough."""
         return self.identities.tool(program, self.files.resolve(program))
+
+
+class FrontEndWay(Protocol):
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
+        `plainly`: runs it so. Raises as `plainly`."""
+
+    def macros(self, front: FrontEnd, names: Collection[str]) -> Path | None:
+        """A text after which the macros are those after the header that the driver puts first, if that does not depend
+        on the macros of these names, and what stands behind it is preprocessed alike."""
+
+
+class FrontEndWays:
+    """Those of one compile, loaded when its first pass runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._found: FrontEndWay | None = None
+
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        found = self._feature()
+        return found.run(name, work, way, plainly) if found else plainly()
+
+    def macros(self, front: FrontEnd, names: Collection[str]) -> Path | None:
+        found = self._feature()
+        return found.macros(front, names) if found else None
+
+    def _feature(self) -> FrontEndWay | None:
+        engine = self._session.engine
+        if not engine.preambles or engine.recache:
+            return None
+        with self._lock:
+            for front_end in () if self._found else features.added("front_end"):
+                self._found = front_end(self._session)
+            return self._found
 
 
 # The wall clock may fall behind the monotonic one so far in a pass: less than a tick of file times, more than what

@@ -8,10 +8,11 @@ the macro is expanded, also as a part of a string; and in a directive, or where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from hipcache.base import native
 from hipcache.base.patterns import pattern
+from hipcache.base.values import dataclass, field
 
 LINE = "__LINE__"
 EVERYWHERE = "*"
@@ -72,6 +73,25 @@ _OPEN = pattern(r"R\"|/\*|\?\?/|\\\s*\Z")
 # Clang writes the text of -D and -U into a directive: `-U " A"` takes A back, too.
 _OF_ONE_NAME = pattern(r"([A-Za-z_]\w*)(?:\([\w ,.]*\))?(?:=.*)?", re.ASCII | re.DOTALL)
 _NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the preprocessor is asked about a pass. `marked`: macros whose values are marks; `replaced`: other texts for
+    some headers; `unused`: names that no text may use or define; `left_out`: macros of options that are not defined,
+    and are such names, too. Without `text` an empty one is printed, but nobody sees what macros stand in pragmas
+    (`Scan.expands_pragmas`)."""
+
+    marked: Collection[str] = ()
+    replaced: Mapping[str, bytes] = field(default_factory=dict)
+    unused: Collection[str] = ()
+    left_out: Collection[str] = ()
+    text: bool = True
+
+    @property
+    def names(self) -> set[str]:
+        """The macros that it is about, but for the numbers of lines."""
+        return {*self.marked, *self.unused, *self.left_out} - {LINE}
 
 
 def mark(name: str) -> str:

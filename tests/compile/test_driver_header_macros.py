@@ -1,0 +1,157 @@
+"""Questions to the preprocessor about what stands behind the driver's header, with its macros in the place of its text:
+they are answered as with the text, or the text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from header_lab import WRAPPER, counts, header_lab, kept, prepare, prepared, words
+from hip import HIT, Lab, only_19, settle
+from hipcache import config
+from hipcache.app.front import make
+from hipcache.base.values import replace
+from hipcache.build.engine import open_engine
+from hipcache.clang import command
+from hipcache.driver_header import header
+from hipcache.processes.runner import Completed, SubprocessRunner
+
+__all__ = ["header_lab", "kept", "prepared"]
+
+
+class Listening(SubprocessRunner):
+    """Notes which questions the preprocessor was asked: with the header's macros, or with its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def group(self, servers: object = None) -> SubprocessRunner:
+        return self
+
+    def run(self, argv: Sequence[str], **how: Any) -> Completed:
+        if "-E" in argv or "-Eonly" in argv:
+            self.asked.append("text" if header.NAME in argv else "macros")
+        return super().run(argv, **how)
+
+
+def edited(lab: Lab, text: str, *flags: str, then: Sequence[str] | None = None, line: str = "// a line\n") -> list[str]:
+    """The questions at the second of two compiles: with a line before the text, or with other options. Its object is
+    plain clang's, and if nothing was compiled for it, that of the first one, too."""
+    lab.write("edited.hip", text)
+    first = lab.compile(*words(lab), *flags, source="edited.hip")
+    assert first.status == 0, first.messages
+    lab.write("edited.hip", (line if then is None else "") + text)
+    settle()
+    runner = Listening()
+    opened = replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
+    argv = lab.words(*words(lab), *(flags if then is None else then), source="edited.hip")
+    assert lab.run(list(argv)).status == 0
+    plain = (lab.root / "out.o").read_bytes()
+    made = make(opened, command.parse(tuple(argv), str(lab.root), lab.environ), None)
+    assert (lab.root / "out.o").read_bytes() == plain
+    return [f"{question} {made.outcome.outcome == HIT}" for question in runner.asked]
+
+
+KERNEL = 'extern "C" __global__ void k(int* p) { p[0] = VALUE; }\n'
+
+
+@only_19
+def test_a_line_that_shows_nowhere_needs_the_macros_alone(prepared: Lab) -> None:
+    assert set(edited(prepared, KERNEL)) == {"macros True"}
+
+
+@only_19
+def test_a_macro_that_nobody_uses_does_too(prepared: Lab) -> None:
+    assert set(edited(prepared, KERNEL, "-DSHA=1", then=["-DSHA=2"])) == {"macros True"}
+
+
+@only_19
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int n = __LINE__;\n",
+        "#define HERE __LINE__\nint n = HERE;\n",
+        "int n = __builtin_LINE();\n",
+        "#if __LINE__ > 2\nint n;\n#endif\n",
+        "#include <other.hpp>\nint n = HERE;\n",
+        "#pragma pack(__LINE__)\n#pragma pack()\nint n = __LINE__;\n",
+    ],
+)
+def test_a_line_that_shows_counts(prepared: Lab, text: str) -> None:
+    prepared.write("first/other.hpp", "#define HERE __LINE__\n")
+    found = edited(prepared, KERNEL + text)
+    assert found
+    assert not any(question.endswith("True") for question in found)
+
+
+@only_19
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#ifdef SHA\nint n = SHA;\n#endif\n",
+        "int n = SHA;\n",
+        "#define TEXT(x) #x\n#define OF(x) TEXT(x)\nconst char* n = OF(SHA);\n",
+        "#define PASTED(a, b) a##b\nint n = PASTED(SH, A);\n",
+    ],
+)
+def test_a_macro_that_is_used_counts(prepared: Lab, text: str) -> None:
+    found = edited(prepared, KERNEL + text, "-DSHA=1", then=["-DSHA=2"])
+    assert found
+    assert not any(question.endswith("True") for question in found)
+
+
+@only_19
+def test_what_is_said_of_a_question_is_asked_again_with_the_text(prepared: Lab) -> None:
+    """Here a macro of the header is defined once more, which clang tells only of another text."""
+    found = edited(
+        prepared, "#define VALUE 3\n#undef VALUE\n#define VALUE (3 \n#undef VALUE\n#define VALUE 3\n" + KERNEL
+    )
+    assert set(found) == {"macros True"}
+    prepared.write("first/told.hpp", "#warning told\n")
+    assert set(edited(prepared, "#include <told.hpp>\n" + KERNEL)) <= {"macros False", "text False"}
+
+
+@only_19
+@pytest.mark.parametrize("name", ["_DOUBLED", "VALUE"])
+def test_macros_that_the_header_asks_for_need_its_text(prepared: Lab, name: str) -> None:
+    found = edited(prepared, KERNEL, f"-D{name}=1", then=[f"-D{name}=2"])
+    assert not any(question.startswith("macros") for question in found)
+
+
+@only_19
+@pytest.mark.parametrize(
+    "more",
+    [
+        "inline int counted = __COUNTER__;",
+        "inline const char* named() { return __PRETTY_FUNCTION__; }",
+        "inline int numbered() { return __LINE__; }",
+        "#include <once.hpp>",
+    ],
+)
+def test_a_header_that_leaves_more_than_macros_is_read(header_lab: Lab, more: str) -> None:
+    prepared = header_lab
+    prepared.write("own/once.hpp", "#pragma once\n#define ONCE\n")
+    prepared.write(f"own/{header.NAME}", f"{WRAPPER}#ifndef MORE\n#define MORE\n{more}\n#endif\n")
+    prepare(prepared)
+    assert counts(prepared)["made"]
+    found = edited(prepared, KERNEL)
+    assert {question.split()[0] for question in found} == {"text"}
+
+
+@only_19
+def test_macros_that_it_kept_for_later_are_the_text_s(header_lab: Lab) -> None:
+    kept = '#pragma push_macro("VALUE")\n#undef VALUE\n#define VALUE 5\n'
+    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#endif\n#endif", f"#endif\n{kept}#endif"))
+    prepare(header_lab)
+    assert set(edited(header_lab, KERNEL)) == {"macros True"}
+    found = edited(header_lab, '#pragma pop_macro("VALUE")\n#if VALUE == 3\n#define OTHER\n#endif\n' + KERNEL)
+    assert {question.split()[0] for question in found} == {"macros", "text"}
+
+
+def test_its_macros_are_those_of_the_compiler_behind_it() -> None:
+    before = b"#define A 1\n#define C 2\n#define E 4\n"
+    after = b"#define A 1\n#define B(x) x\n#define E 5\n"
+    expected = b"#pragma GCC system_header\n#undef C\n#undef E\n#define B(x) x\n#define E 5\n"
+    assert header.behind(before, after) == expected
