@@ -172,6 +172,7 @@ def both(lab: Lab, *flags: str) -> list[str]:
     return [lab.compiler, *ARCHS, *BARE, CUID, *flags, "-c", "k.hip", "l.hip"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("flags", "files"),
     [

@@ -170,7 +170,7 @@ def test_an_error_that_clang_puts_off_is_no_less_one(prepared: Lab) -> None:
     assert b"for_host_alone" in cached.err
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "text",
     [

@@ -70,7 +70,7 @@ FLAGS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_edit_without_a_word_of_code_is_what_plain_clang_makes_of_it(lab: Lab, text: str) -> None:
     for path, content in HEADERS.items():

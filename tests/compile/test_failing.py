@@ -37,7 +37,7 @@ def test_a_source_that_is_wrong_fails_as_with_plain_clang(trial: Trial, text: st
 
 
 @pytest.mark.archs(2)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", [HOST, WARNS + SECOND + MANY], ids=["host", "one"])
 @pytest.mark.parametrize(
     "flags",

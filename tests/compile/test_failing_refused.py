@@ -70,7 +70,7 @@ def test_a_misspelt_standard_fails_in_the_words_of_clang(trial: Trial, flags: st
     assert cached == [plain] * 2
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.archs(1)
 @pytest.mark.parametrize(
     "flags",

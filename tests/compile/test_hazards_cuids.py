@@ -187,6 +187,7 @@ __global__ void WHICH_change(int* p) { WHICH_shared = p[0]; }
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.archs(2)
 @pytest.mark.parametrize("more", ["", MANAGED], ids=["device", "managed"])
 def test_two_objects_of_one_source_are_one_program_with_the_real_library(lab: Lab, more: str) -> None:

@@ -18,6 +18,7 @@ WARNS = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("env", "columns"),
     [

@@ -92,7 +92,7 @@ def test_the_base_directory_in_a_value_counts_where_it_is_used(lab: Lab, options
 PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pragma(#text)\n#define LP (\n"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("pragma", "flags"),
     [

@@ -63,7 +63,7 @@ def _skip(lab: Lab, number: int, option: str) -> None:
         pytest.skip("the other version of clang: make test-full")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.every_compiler
 @pytest.mark.parametrize(("number", "option"), list(enumerate(option for option, _ in rows(CACHED))))
 def test_an_option_of_the_first_table_is_cached(options: Lab, number: int, option: str) -> None:

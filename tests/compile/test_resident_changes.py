@@ -76,7 +76,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_it_says_nothing_old_after(system: System, change: str) -> None:
     question = system.warm()

@@ -36,6 +36,7 @@ SHOWN: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", SHOWN)
 def test_a_path_that_is_computed_with_is_right(lab: Lab, how: str) -> None:
     what, value, header = SHOWN[how]
