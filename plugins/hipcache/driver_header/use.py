@@ -91,6 +91,7 @@ class DriverHeader:
         self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session, self.shelf)
         self._known: dict[tuple[str, ...], Made | None] = {}
         self._texts: dict[str, list[re.Pattern[bytes]]] = {}
+        self._missed_in: dict[tuple[tuple[str, ...], ...], Observed | None] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
         self._due: dict[str, bool] = {}
@@ -134,7 +135,7 @@ class DriverHeader:
         _, _, ready, why = self._fitting(front, self._known_as)
         if not ready or why or not ready.behind or entry.asks_for(ready.words, names):
             return None
-        if ready.shadows(front, self.session.files) is None:
+        if self._missed_by(ready, front) is None:
             return None
         path = self.session.jobs.scratch(f"{ready.pch.name}.macros")
         with self._lock:
@@ -320,10 +321,10 @@ class DriverHeader:
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way]) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
         session, front, plain = self.session, work.front, way("-header")
-        shadows = made.shadows(front, session.files)
-        if shadows is None:
+        missed = self._missed_by(made, front)
+        if missed is None:
             return DIRECTORIES
-        observed = made.observed.joined(Observed(missed=by_directory(shadows)))
+        observed = made.observed.joined(missed)
         with_it = replace(
             plain,
             argv=header.using(front, plain.argv, str(made.pch), made.corrections),
@@ -358,6 +359,15 @@ class DriverHeader:
         if any(self._has(header.PUTS_OFF, path, others[path]) for path in calls):
             return UNDEFINED
         return found
+
+    def _missed_by(self, made: Made, front: FrontEnd) -> Observed | None:
+        """What a plain pass looks for in vain for the header (`Made.shadows`); None if it would find something. Found
+        out once for all passes with these directories."""
+        key = made.names, tuple(header.directories(front))
+        if key not in self._missed_in:
+            shadows = made.shadows(front, self.session.files)
+            self._missed_in[key] = None if shadows is None else Observed(missed=by_directory(shadows))
+        return self._missed_in[key]
 
     def _has(self, text: re.Pattern[bytes], path: str, digest: str) -> bool:
         """Has the file with that digest such a text (`header.TEXTS`)?"""
