@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from header_lab import WRAPPER, counts, header_lab, kept, prepare, prepared, words
+from header_lab import WRAPPER, build, counts, header_lab, kept, prepare, prepared, wait, words
 from hip import HIT, Lab, only_19, settle
 from hipcache import config
 from hipcache.app.front import make
@@ -88,6 +88,18 @@ def test_a_line_that_shows_counts(prepared: Lab, text: str) -> None:
 
 
 @only_19
+@pytest.mark.parametrize("word", ["#import", "%:import", "#/**/im\\\nport"])
+def test_a_file_of_the_header_is_not_imported_again(header_lab: Lab, word: str) -> None:
+    header_lab.write("own/again.hpp", "#undef NUMBER\n#define NUMBER 3\n")
+    header_lab.write(f"own/{header.NAME}", f"{WRAPPER}#include <again.hpp>\n")
+    prepare(header_lab, "-std=c++14")
+    text = f"#undef NUMBER\n#define NUMBER __LINE__\n{word} <again.hpp>\nint n = NUMBER;\n{KERNEL}"
+    found = edited(header_lab, text, "-std=c++14")
+    assert {question.split()[0] for question in found} == {"macros", "text"}
+    assert not any(question.endswith("True") for question in found)
+
+
+@only_19
 @pytest.mark.parametrize(
     "text",
     [
@@ -141,14 +153,43 @@ def test_a_header_that_leaves_more_than_macros_is_read(header_lab: Lab, more: st
     assert {question.split()[0] for question in found} == {"text"}
 
 
+KEEPS = '#ifndef KEEPS\n#define KEEPS\n#pragma push_macro("VALUE")\n#undef VALUE\n#define VALUE 5\n'
+TAKES = '#pragma clang diagnostic ignored "-Wignored-pragmas"\n#pragma pop_macro("VALUE")\n'
+
+
 @only_19
-def test_macros_that_it_kept_for_later_are_the_text_s(header_lab: Lab) -> None:
-    kept = '#pragma push_macro("VALUE")\n#undef VALUE\n#define VALUE 5\n'
-    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#endif\n#endif", f"#endif\n{kept}#endif"))
+@pytest.mark.parametrize(
+    ("more", "body"),
+    [(f"{KEEPS}#endif\n", TAKES), ("#undef __has_feature\n", "#ifdef __has_feature\nint there;\n#endif\n")],
+    ids=["left", "builtin"],
+)
+def test_a_header_that_leaves_what_a_pch_loses_is_not_precompiled(header_lab: Lab, more: str, body: str) -> None:
+    header_lab.write(f"own/{header.NAME}", f"{WRAPPER}{more}")
+    wait(header_lab)
+    build(header_lab, 1, body=body)
+    assert counts(header_lab)["made"] == 0
+    assert {question.split()[0] for question in edited(header_lab, f"{body}{KERNEL}")} == {"text"}
+
+
+@only_19
+def test_one_that_takes_back_what_it_kept_is(header_lab: Lab) -> None:
+    header_lab.write(f"own/{header.NAME}", f'{WRAPPER}{KEEPS}#pragma pop_macro("VALUE")\n#endif\n')
     prepare(header_lab)
-    assert set(edited(header_lab, KERNEL)) == {"macros True"}
-    found = edited(header_lab, '#pragma pop_macro("VALUE")\n#if VALUE == 3\n#define OTHER\n#endif\n' + KERNEL)
-    assert {question.split()[0] for question in found} == {"macros", "text"}
+    assert set(edited(header_lab, f"{TAKES}{KERNEL}")) == {"macros True"}
+
+
+@only_19
+def test_an_edited_file_of_the_header_is_read(header_lab: Lab) -> None:
+    """The header is made anew between two compiles of one source."""
+    settings = header_lab.root / "settings.hpp"
+    header_lab.write("settings.hpp", "#ifndef SET\n#define SET\n#define NUMBER 1\n#endif\n")
+    header_lab.write(f"own/{header.NAME}", f'{WRAPPER}#include "{settings}"\n')
+    prepare(header_lab)
+    header_lab.write("edited.hip", f'#include "{settings}"\nint n = NUMBER;\n{KERNEL}')
+    before = header_lab.warm(*words(header_lab), source="edited.hip")
+    header_lab.write("settings.hpp", "#ifndef SET\n#define SET\n#define NUMBER 2\n#endif\n")
+    prepare(header_lab)
+    header_lab.changed(before, *words(header_lab), source="edited.hip")
 
 
 def test_its_macros_are_those_of_the_compiler_behind_it() -> None:
@@ -156,3 +197,4 @@ def test_its_macros_are_those_of_the_compiler_behind_it() -> None:
     after = b"#define A 1\n#define B(x) x\n#define E 5\n"
     expected = b"#pragma GCC system_header\n#undef C\n#undef E\n#define B(x) x\n#define E 5\n"
     assert header.behind(before, after) == expected
+    assert not header.behind(before, after + b"#define G \\\n#define H 1\n")

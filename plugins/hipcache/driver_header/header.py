@@ -56,7 +56,16 @@ _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
 # What a file leaves besides macros: it is not read again, or has counted.
 _LEAVES_MORE = pattern(rb"#[ \t]*(?:import|pragma[ \t]+once)\b|__COUNTER__")
+_KEEPS = pattern(rb"push_macro[ \t]*\([ \t]*\\?\"(\w+)")
+KEPT = b"hipcache_kept"
+_GOES_ON = pattern(rb"(?m)(?:\\|\?\?/)[ \t\f\v]*$")
 _DEFINITION = pattern(rb"(?m)^#define ([^\s(]+).*$")
+
+# Those that clang computes, and does not list (Preprocessor::RegisterBuiltinMacros).
+_UNDEFINES_BUILTIN = pattern(
+    rb"#[ \t]*undef[ \t]+(?:__(?:has|is|building)_|_Pragma\b|__(?:[A-Z]+_)*(?:LINE|FILE|NAME|LEVEL|TIME|"
+    rb"TIMESTAMP|DATE|COUNTER|METHOD|MODULE)__|__identifier\b)"
+)
 
 # Roles of options that the text of the header does not depend on.
 _NOT_READ = {
@@ -197,11 +206,23 @@ def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
     ]
 
 
-def preprocessing(front: FrontEnd, output: str, *, numbers: bool) -> list[str]:
-    """The command that writes the header's text with its macros expanded: names that it pastes together (`gammal` of
-    `gamma` and `l`) stand nowhere else. Without `numbers` there is a mark for each number of a line."""
+def preprocessing(front: FrontEnd, output: str, behind: str = os.devnull, *, numbers: bool = True) -> list[str]:
+    """The command that writes the header's text with its macros expanded (names that it pastes together, `gammal` of
+    `gamma` and `l`, stand nowhere else), and that of the file `behind` it. Without `numbers` there is a mark for each
+    number of a line."""
     marks = [] if numbers else [f"-D__LINE__={preprocessed.mark(preprocessed.LINE)}", "-Wno-builtin-macro-redefined"]
-    return [*_command(front), *marks, "-E", "-P", "-o", output, "-x", "hip", os.devnull]
+    return [*_command(front), *marks, "-E", "-P", "-o", output, "-x", "hip", behind]
+
+
+def kept(contents: Iterable[bytes]) -> list[bytes]:
+    """The macros whose definitions the files keep for later."""
+    return sorted({found[1] for content in contents for found in _KEEPS.finditer(content)})
+
+
+def takes_back(macros: Iterable[bytes]) -> bytes:
+    """A text that has KEPT for each of these macros, unless the header has left a definition of it to be taken back."""
+    lines = b'#undef %b\n#define %b %b\n#pragma pop_macro("%b")\n%b\n'
+    return b"".join(lines % (macro, macro, KEPT, macro, macro) for macro in macros)
 
 
 def listing(front: FrontEnd, output: str, *, macros: bool = False, behind: bool = False) -> list[str]:
@@ -215,12 +236,20 @@ def listing(front: FrontEnd, output: str, *, macros: bool = False, behind: bool 
 
 
 def behind(before: bytes, after: bytes) -> bytes:
-    """The directives that make the macros listed as `before` those listed as `after`, in a header of the system."""
+    """The directives that make the macros listed as `before` those listed as `after`, in a header of the system. Empty
+    if one of the lines would go on in the next."""
+    if _GOES_ON.search(after):
+        return b""
     old, new = ({line[1]: line[0] for line in _DEFINITION.finditer(listed)} for listed in (before, after))
     lines = [b"#pragma GCC system_header"]
     lines += [b"#undef " + name for name in sorted(old) if new.get(name) != old[name]]
     lines += [line for name, line in sorted(new.items()) if old.get(name) != line]
     return b"\n".join(lines) + b"\n"
+
+
+def undefines_builtin(content: bytes) -> bool:
+    """Has the file a directive that undefines a macro which clang computes?"""
+    return bool(_UNDEFINES_BUILTIN.search(content))
 
 
 def leaves_more(content: bytes) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,8 +26,9 @@ from hipcache.driver_header.entry import HeaderRecord, Made
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
-from hipcache.inputs import observing, preprocessed
+from hipcache.inputs import observing, preprocessed, search
 from hipcache.inputs.observing import Observed
+from hipcache.inputs.preprocessed import Question
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
 from hipcache.store.local import LocalStore
@@ -128,12 +129,15 @@ class DriverHeader:
         self.notes.note(front, found)
         return plain
 
-    def macros(self, front: FrontEnd, names: Collection[str]) -> Path | None:
+    def macros(self, front: FrontEnd, question: Question) -> Path | None:
         """See `FrontEndWay`."""
         if header.why_not(front, bitcode=True) or self.trust.is_off(front):
             return None
         _, _, ready, why = self._fitting(front, self._known_as)
-        if not ready or why or not ready.behind or entry.asks_for(ready.words, names):
+        if not ready or why or not ready.behind or entry.asks_for(ready.words, question.names):
+            return None
+        replaced = set(map(self._identity, question.replaced))
+        if replaced and any(self._identity(path) in replaced for path in ready.read):
             return None
         if self._missed_by(ready, front) is None:
             return None
@@ -142,6 +146,9 @@ class DriverHeader:
             if not path.exists():
                 path.write_bytes(ready.behind)
         return path
+
+    def _identity(self, path: str) -> object:
+        return search.identity(self.session.files.resolve(path))
 
     def _fitting(
         self, front: FrontEnd, find: Callable[[str], tuple[HeaderRecord, Made | None]]
@@ -282,41 +289,55 @@ class DriverHeader:
         session, front = self.session, work.front
         scratch = session.jobs.scratch
         macros = self._macros(front) if front.is_device else b""
-        pch, rule, expanded = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d", "ii"))
-        before, after = (scratch(f"{work.stem}-{end}.h") for end in ("before", "after"))
+        pch, rule = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
         text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
         with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
-            session.jobs.run_now(_LABEL, header.listing(front, str(before), macros=True))
-            session.jobs.run_now(_LABEL, header.listing(front, str(after), macros=True, behind=True))
-            # The header may put a number of a line together with something.
-            marked = session.jobs.attempt(header.preprocessing(front, str(expanded), numbers=False)).status == 0
-            if not marked:
-                session.jobs.run_now(_LABEL, header.preprocessing(front, str(expanded), numbers=True))
         if traced.observed is None or set_back or traced.ended.stderr:
             raise UnfitHeader("it cannot be observed, or has something to say")
         observed = observing.parse(traced.observed, str(session.jobs.workdir))
         read = tuple(path for path in depfile.parse(os.fsdecode(rule.read_bytes())) if path not in _STANDARD_INPUT)
         if not all(path.startswith("/") and observed.has_read(path) for path in read):
             raise UnfitHeader("a header is relative, or was not seen to be read")
+        contents = [Path(path).read_bytes() for path in read]
+        expanded, behind = self._preprocessed(work, contents)
         reads = recorded(session, front, read, None, observed, started)
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
             raise UnfitHeader("the order of its directories is not known")
         if front.is_device and any(os.path.basename(path) == "__config" for path in read):
             raise UnfitHeader("which errors libc++ puts off is not known")
-        contents = [Path(path).read_bytes() for path in read]
+        if any(map(header.undefines_builtin, contents)):
+            raise UnfitHeader("it undefines a builtin macro, and a PCH does not")
         if front.is_device and any(map(header.has_poisoned_macro, contents)):
             raise UnfitHeader("one of its macros names std::string_view")
-        told = expanded.read_bytes()
-        words = entry.words_of([*contents, told])
-        behind = b""
-        if marked and not preprocessed.numbered(told) and not any(map(header.leaves_more, contents)):
-            behind = header.behind(before.read_bytes(), after.read_bytes())
-        packed = entry.pack_words(words)
-        return Made(read, observed, names, macros, behind, pch=pch, reads=reads, words=packed, since=started)
+        words = entry.pack_words(entry.words_of([*contents, expanded]))
+        return Made(read, observed, names, macros, behind, pch=pch, reads=reads, words=words, since=started)
+
+    def _preprocessed(self, work: Pass, contents: list[bytes]) -> tuple[bytes, bytes]:
+        """(its text with all macros expanded, the directives of `header.behind`; these are empty where what stands
+        behind the header may depend on more of it)"""
+        session, front, path = self.session, work.front, self.session.jobs.scratch(f"{work.stem}-made.ii")
+
+        def listed(**how: bool) -> bytes:
+            session.jobs.run_now(_LABEL, header.listing(front, str(path), macros=True, **how))
+            return path.read_bytes()
+
+        kept = header.kept(contents)
+        pops = session.jobs.scratch(f"{work.stem}-kept.hip", header.takes_back(kept))
+        with session.engine.slots.hold(session.jobs.runner.check):
+            # The header may put a number of a line together with something.
+            marked = session.jobs.attempt(header.preprocessing(front, str(path), str(pops), numbers=False)).status == 0
+            if not marked:
+                session.jobs.run_now(_LABEL, header.preprocessing(front, str(path), str(pops)))
+            text = path.read_bytes()
+            if text.count(header.KEPT) < len(kept):
+                raise UnfitHeader("it leaves a definition of a macro to be taken back, which a PCH loses")
+            if not marked or preprocessed.numbered(text) or any(map(header.leaves_more, contents)):
+                return text, b""
+            return text, header.behind(listed(), listed(behind=True))
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way]) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""

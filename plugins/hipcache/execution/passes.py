@@ -280,7 +280,7 @@ def preprocess(session: Session, front: FrontEnd, question: Question) -> bytes |
     """The preprocessed text, as the question has it; None if a text uses a name that none may use, if it cannot be
     told, or there is anything to say about it. Where the text of the driver's header does not matter, it is left out.
     Raises PassThrough if the compiler cannot be started."""
-    first = session.front_ends.macros(front, question.names)
+    first = session.front_ends.macros(front, question)
     made = _preprocess(session, front, question, first) if first else None
     return _preprocess(session, front, question) if made is None else made
 
@@ -298,7 +298,8 @@ def _preprocess(session: Session, front: FrontEnd, question: Question, first: Pa
         argv[argv.index("-include") + 1] = str(first)
     if question.replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, question.replaced)]
-    poison = preprocessed.poison({*question.unused, *question.left_out})
+    # `#import` does not enter a file again that the header has read.
+    poison = preprocessed.poison({*question.unused, *question.left_out, *(["import"] if first else [])})
     if not question.text:
         argv[argv.index("-E")] = "-Eonly"
         poison += preprocessed.NO_PRAGMA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -25,6 +25,7 @@ from hipcache.store import faults
 if TYPE_CHECKING:
     from hipcache.clang.frontend import FrontEnd, Pass
     from hipcache.execution.passes import Attempt, Way
+    from hipcache.inputs.preprocessed import Question
 
 
 @dataclass
@@ -88,9 +89,9 @@ class FrontEndWay(Protocol):
         """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
         `plainly`: runs it so. Raises as `plainly`."""
 
-    def macros(self, front: FrontEnd, names: Collection[str]) -> Path | None:
-        """A text after which the macros are those after the header that the driver puts first, if that does not depend
-        on the macros of these names, and what stands behind it is preprocessed alike."""
+    def macros(self, front: FrontEnd, question: Question) -> Path | None:
+        """A text after which the macros are those behind the header that the driver puts first, if the question has the
+        same answer with it in the header's place."""
 
 
 class FrontEndWays:
@@ -105,9 +106,9 @@ class FrontEndWays:
         found = self._feature()
         return found.run(name, work, way, plainly) if found else plainly()
 
-    def macros(self, front: FrontEnd, names: Collection[str]) -> Path | None:
+    def macros(self, front: FrontEnd, question: Question) -> Path | None:
         found = self._feature()
-        return found.macros(front, names) if found else None
+        return found.macros(front, question) if found else None
 
     def _feature(self) -> FrontEndWay | None:
         engine = self._session.engine
