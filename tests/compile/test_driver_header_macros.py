@@ -141,11 +141,15 @@ def test_macros_that_the_header_asks_for_need_its_text(prepared: Lab, name: str)
         "inline const char* named() { return __PRETTY_FUNCTION__; }",
         "inline int numbered() { return __LINE__; }",
         "#include <once.hpp>",
+        "#include <said_once.hpp>",
+        "#include <spelt_once.hpp>",
     ],
 )
 def test_a_header_that_leaves_more_than_macros_is_read(header_lab: Lab, more: str) -> None:
     prepared = header_lab
     prepared.write("own/once.hpp", "#pragma once\n#define ONCE\n")
+    prepared.write("own/said_once.hpp", '_Pragma("once")\n#define ONCE\n')
+    prepared.write("own/spelt_once.hpp", "%:/* */pra\\\ngma once\n#define ONCE\n")
     prepared.write(f"own/{header.NAME}", f"{WRAPPER}#ifndef MORE\n#define MORE\n{more}\n#endif\n")
     prepare(prepared)
     assert counts(prepared)["made"]

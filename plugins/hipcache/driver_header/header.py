@@ -55,16 +55,19 @@ _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
 # What a file leaves besides macros: it is not read again, or has counted.
-_LEAVES_MORE = pattern(rb"#[ \t]*(?:import|pragma[ \t]+once)\b|__COUNTER__")
+_LEAVES_MORE = pattern(
+    rb"[pP]ragma(?:\s|[(\"L]|/\*.*?\*/)+once\b|(?:#|%:|\?\?=)(?:[ \t]|/\*.*?\*/)*import\b|__COUNTER__"
+)
 _KEEPS = pattern(rb"push_macro[ \t]*\([ \t]*\\?\"(\w+)")
 KEPT = b"hipcache_kept"
 _GOES_ON = pattern(rb"(?m)(?:\\|\?\?/)[ \t\f\v]*$")
 _DEFINITION = pattern(rb"(?m)^#define ([^\s(]+).*$")
 
-# Those that clang computes, and does not list (Preprocessor::RegisterBuiltinMacros).
-_UNDEFINES_BUILTIN = pattern(
+# What a PCH loses: that a macro was undefined which clang computes (Preprocessor::RegisterBuiltinMacros), and the marks
+# of macros.
+_LOST = pattern(
     rb"#[ \t]*undef[ \t]+(?:__(?:has|is|building)_|_Pragma\b|__(?:[A-Z]+_)*(?:LINE|FILE|NAME|LEVEL|TIME|"
-    rb"TIMESTAMP|DATE|COUNTER|METHOD|MODULE)__|__identifier\b)"
+    rb"TIMESTAMP|DATE|COUNTER|METHOD|MODULE)__|__identifier\b)|[pP]ragma\W+clang\s+(?:deprecated|final|restrict_exp)"
 )
 
 # Roles of options that the text of the header does not depend on.
@@ -247,14 +250,14 @@ def behind(before: bytes, after: bytes) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
-def undefines_builtin(content: bytes) -> bool:
-    """Has the file a directive that undefines a macro which clang computes?"""
-    return bool(_UNDEFINES_BUILTIN.search(content))
+def is_lost(content: bytes) -> bool:
+    """Has the file something that a PCH loses?"""
+    return bool(_LOST.search(_SPLICE.sub(b"", content)))
 
 
 def leaves_more(content: bytes) -> bool:
     """May what the preprocessor makes of other files depend on more of this one than its macros?"""
-    return bool(_LEAVES_MORE.search(content))
+    return bool(_LEAVES_MORE.search(_SPLICE.sub(b"", content)))
 
 
 def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:

@@ -309,8 +309,8 @@ class DriverHeader:
             raise UnfitHeader("the order of its directories is not known")
         if front.is_device and any(os.path.basename(path) == "__config" for path in read):
             raise UnfitHeader("which errors libc++ puts off is not known")
-        if any(map(header.undefines_builtin, contents)):
-            raise UnfitHeader("it undefines a builtin macro, and a PCH does not")
+        if any(map(header.is_lost, contents)):
+            raise UnfitHeader("it undefines a builtin macro, or marks one, and a PCH does not")
         if front.is_device and any(map(header.has_poisoned_macro, contents)):
             raise UnfitHeader("one of its macros names std::string_view")
         words = entry.pack_words(entry.words_of([*contents, expanded]))
