@@ -301,7 +301,7 @@ class DriverHeader:
         read = tuple(path for path in depfile.parse(os.fsdecode(rule.read_bytes())) if path not in _STANDARD_INPUT)
         if not all(path.startswith("/") and observed.has_read(path) for path in read):
             raise UnfitHeader("a header is relative, or was not seen to be read")
-        contents = [Path(path).read_bytes() for path in read]
+        contents = [header.joined(Path(path).read_bytes()) for path in read]
         expanded, behind = self._preprocessed(work, contents)
         reads = recorded(session, front, read, None, observed, started)
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
