@@ -3,7 +3,10 @@ they are answered as with the text, or the text is read."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,6 +197,23 @@ def test_an_edited_file_of_the_header_is_read(header_lab: Lab) -> None:
     header_lab.write("settings.hpp", "#ifndef SET\n#define SET\n#define NUMBER 2\n#endif\n")
     prepare(header_lab)
     header_lab.changed(before, *words(header_lab), source="edited.hip")
+
+
+@only_19
+def test_half_a_text_of_macros_is_no_text(prepared: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, failed = Path.write_bytes, list[str]()
+
+    def full(path: Path, content: bytes) -> int:
+        if ".macros" in path.name and not failed:
+            failed.append(path.name)
+            write(path, content[:100])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    prepared.archs = (*prepared.archs, "--offload-arch=gfx90a")
+    edited(prepared, f"#ifdef VALUE\nint n = __LINE__;\n#endif\n{KERNEL}")
+    assert failed
 
 
 def test_its_macros_are_those_of_the_compiler_behind_it() -> None:

@@ -144,7 +144,8 @@ class DriverHeader:
         path = self.session.jobs.scratch(f"{ready.pch.name}.macros")
         with self._lock:
             if not path.exists():
-                path.write_bytes(ready.behind)
+                # All of it or nothing, also without room on the disk.
+                self.session.jobs.scratch(f"{path.name}.new", ready.behind).rename(path)
         return path
 
     def _identity(self, path: str) -> object:
