@@ -212,7 +212,7 @@ def test_half_a_text_of_macros_is_no_text(prepared: Lab, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Path, "write_bytes", full)
     prepared.archs = (*prepared.archs, "--offload-arch=gfx90a")
-    edited(prepared, f"#ifdef VALUE\nint n = __LINE__;\n#endif\n{KERNEL}")
+    edited(prepared, f"#ifdef VALUE\n__device__ int n = __LINE__;\n#endif\n{KERNEL}")
     assert failed
 
 
