@@ -206,7 +206,7 @@ def test_half_a_text_of_macros_is_no_text(prepared: Lab, monkeypatch: pytest.Mon
     def full(path: Path, content: bytes) -> int:
         if ".macros" in path.name and not failed:
             failed.append(path.name)
-            write(path, content[:30])
+            write(path, content[:26])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(path, content)
 
