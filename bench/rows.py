@@ -15,11 +15,12 @@ PROGRAMS, ROCPRIM = "programs", "rocprim"
 class Row:
     """One measured build of each tool, after the row before it, with the store that this one left.
 
-    `empty`: the store is emptied before. `before`: builds the project as it was, in its first place, unmeasured.
-    `archs`: a set of `Architectures`. `sources`: all, the smallest, or that of the middle size. `same_as`: a row in
-    which plain clang makes the same objects with the same work, so that it need not build again. `group`: rows that
-    need the store of the group's first row. `renewed`: all files of the project are new. `unpacked`: the store comes
-    from an archive, in another place. `limit`: at most this share of plain clang's CPU time, or by the clock (`wall`).
+    `empty`: the store is emptied before; `headers`: but precompiled headers of an earlier project are there. `before`:
+    builds the project as it was, in its first place, unmeasured. `archs`: a set of `Architectures`. `sources`: all, the
+    smallest, or that of the middle size. `same_as`: a row in which plain clang makes the same objects with the same
+    work, so that it need not build again. `group`: rows that need the store of the group's first row. `renewed`: all
+    files of the project are new. `unpacked`: the store comes from an archive, in another place. `limit`: at most this
+    share of plain clang's CPU time, or by the clock (`wall`).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Row:
     edit: str = ""
     version: str = "1"
     empty: bool = False
+    headers: bool = False
     before: bool = False
     place: str = "project"
     renewed: bool = False
@@ -55,6 +57,7 @@ def _edits(count: int) -> tuple[Row, ...]:
 #: In the order in which they are measured.
 ROWS = (
     Row("cold", "cold, {base} architectures", empty=True, limit=0.72),
+    Row("cold-headers", "the same after another project", empty=True, headers=True, same_as="cold", limit=0.72),
     Row("warm", "nothing changed", same_as="cold", takes=3),
     Row("again", "fresh clone in the same directory", renewed=True, same_as="cold"),
     Row("unpacked", "the same, with the store from an archive", renewed=True, unpacked=True, same_as="cold"),

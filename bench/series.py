@@ -85,7 +85,7 @@ class Series:
         """A row's builds of a tool."""
         tool.bases = bench.bases(row)
         if row.empty and not row.before and tool.caches:
-            tool.reset()
+            tool.reset(headers=row.headers)
         if row.unpacked and tool.caches:
             tool.unpack()
         samples = []

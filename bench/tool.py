@@ -118,10 +118,10 @@ class Tool:
         disk, elsewhere = (sum(state.st_blocks for state in some) * 512 for some in (states, beside))
         return Size(disk, files, -(-(blocks + 2) // 20) * 10240, elsewhere)
 
-    def reset(self) -> None:
-        """An empty store."""
+    def reset(self, *, headers: bool = False) -> None:
+        """An empty store. `headers`: precompiled headers stay."""
         self.close()
-        for directory in (self.store, self.temporary):
+        for directory in (self.store,) if headers else (self.store, self.temporary):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
         self.open()
