@@ -179,6 +179,21 @@ def test_a_header_that_leaves_what_a_pch_loses_is_not_precompiled(header_lab: La
 
 
 @only_19
+def test_a_pass_that_takes_back_what_the_header_left_is_plain(header_lab: Lab) -> None:
+    """As clang 22's own header leaves a macro that is not defined behind it."""
+    left = (
+        '#ifndef KEEPS\n#define KEEPS\n#define NUMBER __LINE__\n#pragma push_macro("NUMBER")\n#undef NUMBER\n#endif\n'
+    )
+    header_lab.write(f"own/{header.NAME}", f"{WRAPPER}{left}")
+    prepare(header_lab)
+    taken = '#pragma clang diagnostic ignored "-Wignored-pragmas"\n#pragma pop_macro("NUMBER")\n'
+    taken += "#ifdef NUMBER\nint there = NUMBER;\n#endif\n"
+    build(header_lab, 1, body=taken)
+    assert set(edited(header_lab, KERNEL)) == {"macros True"}
+    assert {question.split()[0] for question in edited(header_lab, f"{taken}{KERNEL}")} == {"macros", "text"}
+
+
+@only_19
 def test_one_that_takes_back_what_it_kept_is(header_lab: Lab) -> None:
     header_lab.write(f"own/{header.NAME}", f'{WRAPPER}{KEEPS}#pragma pop_macro("VALUE")\n#endif\n')
     prepare(header_lab)

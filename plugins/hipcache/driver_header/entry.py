@@ -90,14 +90,15 @@ class Made:
     """A precompiled header. `pch`: the file; `read`: the headers, in clang's order; `observed`: all paths that were
     looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set; `macros`:
     those that the compiler defines, as it lists them (a device's); `corrections`: of those, for a pass; `behind`: the
-    macros of the header (`header.behind`); `words`: packed; `since`: all of this holds since then (seconds of the
-    epoch)."""
+    macros of the header (`header.behind`); `left`: macros of which it leaves a definition to be taken back; `words`:
+    packed; `since`: all of this holds since then (seconds of the epoch)."""
 
     read: tuple[str, ...]
     observed: Observed
     names: tuple[str, ...]
     macros: bytes = b""
     behind: bytes = b""
+    left: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     pch: Path = field(default=Path())
     reads: ReadSet = field(default=ReadSet((), (), ()))
@@ -108,7 +109,7 @@ class Made:
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
         missed = {place: sorted(names) for place, names in self.observed.missed.items()}
         more = {"missed": missed, "read": self.read, "names": self.names, "macros": self.macros.decode()}
-        more["behind"] = self.behind.decode("latin-1")
+        more |= {"behind": self.behind.decode("latin-1"), "left": self.left}
         return pack_json({**lists, **more}, level=1)
 
     @classmethod
@@ -119,9 +120,9 @@ class Made:
             opened, there, directories, links = (set(map(str, found[name])) for name in _LISTS)
             missed = {place: set(names) for place, names in found["missed"].items()}
             observed = Observed(opened, there, directories, missed, links)
-            read, names = (tuple(map(str, found[name])) for name in ("read", "names"))
+            read, names, left = (tuple(map(str, found[name])) for name in ("read", "names", "left"))
             macros, behind = str(found["macros"]).encode(), str(found["behind"]).encode("latin-1")
-            return cls(read, observed, names, macros, behind)
+            return cls(read, observed, names, macros, behind, left)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a precompiled header: {error}") from error
 

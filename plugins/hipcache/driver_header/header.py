@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
@@ -37,7 +37,7 @@ _POISONED = (
     *("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view"),
     *("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view", "sv"),
 )
-ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n' + preprocessed.poison(_POISONED)
+_ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
@@ -59,7 +59,7 @@ _LEAVES_MORE = pattern(
     rb"[pP]ragma(?:\s|[(\"L]|/\*.*?\*/)+once\b|(?:#|%:|\?\?=)(?:[ \t]|/\*.*?\*/)*import\b|__COUNTER__"
 )
 _KEEPS = pattern(rb"push_macro[ \t]*\([ \t]*\\?\"(\w+)")
-KEPT = b"hipcache_kept"
+_KEPT = "hipcache_kept"
 _GOES_ON = pattern(rb"(?m)(?:\\|\?\?/)[ \t\f\v]*$")
 _DEFINITION = pattern(rb"(?m)^#define ([^\s(]+).*$")
 
@@ -204,32 +204,45 @@ def off_key(front: FrontEnd) -> Key:
     return make_key("driver's header off", _compiler(front))
 
 
+def text(front: FrontEnd, left: Collection[str]) -> bytes:
+    """TEXT. `left`: macros of which the header has left a definition to be taken back, which a PCH loses. They are
+    poisoned, too: a pass that takes one back and names it fails."""
+    return _ON_DEVICE + preprocessed.poison({*_POISONED, *left}) if front.is_device else preprocessed.poison(left)
+
+
 def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
     """The command that reads TEXT on standard input: a file would be listed as one that each pass has read."""
-    return [
-        *_command(front),
-        *("-emit-pch", "-fno-pch-timestamp", "-dependency-file", dependencies, "-MT", "output", "-sys-header-deps"),
-        *("-o", output, "-x", "hip", "-"),
-    ]
+    written = ["-emit-pch", "-fno-pch-timestamp", *_listing_files(dependencies), "-o", output]
+    return [*_command(front), *written, "-x", "hip", "-"]
 
 
-def preprocessing(front: FrontEnd, output: str, behind: str = os.devnull, *, numbers: bool = True) -> list[str]:
-    """The command that writes the header's text with its macros expanded (names that it pastes together, `gammal` of
-    `gamma` and `l`, stand nowhere else), and that of the file `behind` it. Without `numbers` there is a mark for each
-    number of a line."""
+def _listing_files(dependencies: str) -> list[str]:
+    return ["-dependency-file", dependencies, "-MT", "output", "-sys-header-deps"]
+
+
+def preprocessing(front: FrontEnd, output: str, dependencies: str, *, numbers: bool) -> list[str]:
+    """The command that writes the header's text with its macros expanded: names that it pastes together (`gammal` of
+    `gamma` and `l`) stand nowhere else. Without `numbers` there is a mark for each number of a line."""
     marks = [] if numbers else [f"-D__LINE__={preprocessed.mark(preprocessed.LINE)}", "-Wno-builtin-macro-redefined"]
-    return [*_command(front), *marks, "-E", "-P", "-o", output, "-x", "hip", behind]
+    return [*_command(front), *marks, "-E", "-P", *_listing_files(dependencies), "-o", output, "-x", "hip", os.devnull]
 
 
-def kept(contents: Iterable[bytes]) -> list[bytes]:
+def kept(contents: Iterable[bytes]) -> list[str]:
     """The macros whose definitions the files keep for later."""
-    return sorted({found[1] for content in contents for found in _KEEPS.finditer(content)})
+    return sorted({found[1].decode() for content in contents for found in _KEEPS.finditer(content)})
 
 
-def takes_back(macros: Iterable[bytes]) -> bytes:
-    """A text that has KEPT for each of these macros, unless the header has left a definition of it to be taken back."""
-    lines = b'#undef %b\n#define %b %b\n#pragma pop_macro("%b")\n%b\n'
-    return b"".join(lines % (macro, macro, KEPT, macro, macro) for macro in macros)
+def taking_back(front: FrontEnd, macros: Iterable[str], output: str) -> tuple[list[str], bytes]:
+    """The command and the text on its standard input, after which `left` tells what the header has left to be taken
+    back."""
+    lines = '#undef {0}\n#define {0} {1}\n#pragma pop_macro("{0}")\n"{0}" {0}\n'
+    text = "".join(lines.format(macro, _KEPT) for macro in macros)
+    return [*_command(front), "-E", "-P", "-o", output, "-x", "hip", "-"], text.encode()
+
+
+def left(macros: Iterable[str], text: bytes) -> list[str]:
+    """Those of the macros of which the header has left a definition."""
+    return [macro for macro in macros if f'"{macro}" {_KEPT}'.encode() not in text]
 
 
 def listing(front: FrontEnd, output: str, *, macros: bool = False, behind: bool = False) -> list[str]:

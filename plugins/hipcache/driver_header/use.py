@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from hipcache.store.local import LocalStore
 _LABEL = "precompiled header"  # in messages
 # Seconds. Those that were not used for so long go when another one is made.
 _UNUSED = 24 * 3600
-_STANDARD_INPUT = ("-", "<stdin>")
+_NO_HEADERS = ("-", "<stdin>", os.devnull)
 # For some sources the compiler itself has two outputs, by the addresses of its memory. So many plain passes that come
 # out the same show that this is none of them.
 _AGAIN = 2
@@ -129,7 +129,7 @@ class DriverHeader:
         self.notes.note(front, found)
         return plain
 
-    def macros(self, front: FrontEnd, question: Question) -> Path | None:
+    def macros(self, front: FrontEnd, question: Question) -> tuple[Path, Collection[str]] | None:
         """See `FrontEndWay`."""
         if header.why_not(front, bitcode=True) or self.trust.is_off(front):
             return None
@@ -146,7 +146,8 @@ class DriverHeader:
             if not path.exists():
                 # All of it or nothing, also without room on the disk.
                 self.session.jobs.scratch(f"{path.name}.new", ready.behind).rename(path)
-        return path
+        # `#import` does not enter a file again that the header has read.
+        return path, ("import", *ready.left)
 
     def _identity(self, path: str) -> object:
         return search.identity(self.session.files.resolve(path))
@@ -288,22 +289,20 @@ class DriverHeader:
 
     def _make(self, work: Pass) -> Made:
         session, front = self.session, work.front
-        scratch = session.jobs.scratch
         macros = self._macros(front) if front.is_device else b""
-        pch, rule = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
-        text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
+        pch, rule = (session.jobs.scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
         with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
+            before, contents, expanded, left, behind = self._preprocessed(work)
+            text = session.jobs.scratch(f"{work.stem}-made.hip", header.text(front, left))
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
         if traced.observed is None or set_back or traced.ended.stderr:
             raise UnfitHeader("it cannot be observed, or has something to say")
         observed = observing.parse(traced.observed, str(session.jobs.workdir))
-        read = tuple(path for path in depfile.parse(os.fsdecode(rule.read_bytes())) if path not in _STANDARD_INPUT)
-        if not all(path.startswith("/") and observed.has_read(path) for path in read):
+        read = _headers(rule)
+        if read != before or not all(path.startswith("/") and observed.has_read(path) for path in read):
             raise UnfitHeader("a header is relative, or was not seen to be read")
-        contents = [header.joined(Path(path).read_bytes()) for path in read]
-        expanded, behind = self._preprocessed(work, contents)
         reads = recorded(session, front, read, None, observed, started)
         names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
         if not names:
@@ -315,30 +314,33 @@ class DriverHeader:
         if front.is_device and any(map(header.has_poisoned_macro, contents)):
             raise UnfitHeader("one of its macros names std::string_view")
         words = entry.pack_words(entry.words_of([*contents, expanded]))
-        return Made(read, observed, names, macros, behind, pch=pch, reads=reads, words=words, since=started)
+        return Made(read, observed, names, macros, behind, left, pch=pch, reads=reads, words=words, since=started)
 
-    def _preprocessed(self, work: Pass, contents: list[bytes]) -> tuple[bytes, bytes]:
-        """(its text with all macros expanded, the directives of `header.behind`; these are empty where what stands
-        behind the header may depend on more of it)"""
-        session, front, path = self.session, work.front, self.session.jobs.scratch(f"{work.stem}-made.ii")
-
-        def listed(**how: bool) -> bytes:
-            session.jobs.run_now(_LABEL, header.listing(front, str(path), macros=True, **how))
-            return path.read_bytes()
-
-        kept = header.kept(contents)
-        pops = session.jobs.scratch(f"{work.stem}-kept.hip", header.takes_back(kept))
-        with session.engine.slots.hold(session.jobs.runner.check):
-            # The header may put a number of a line together with something.
-            marked = session.jobs.attempt(header.preprocessing(front, str(path), str(pops), numbers=False)).status == 0
-            if not marked:
-                session.jobs.run_now(_LABEL, header.preprocessing(front, str(path), str(pops)))
-            text = path.read_bytes()
-            if text.count(header.KEPT) < len(kept):
-                raise UnfitHeader("it leaves a definition of a macro to be taken back, which a PCH loses")
-            if not marked or preprocessed.numbered(text) or any(map(header.leaves_more, contents)):
-                return text, b""
-            return text, header.behind(listed(), listed(behind=True))
+    def _preprocessed(self, work: Pass) -> tuple[tuple[str, ...], list[bytes], bytes, tuple[str, ...], bytes]:
+        """(its files, their contents, its text with all macros expanded, the macros of which it leaves a definition to
+        be taken back, the directives of `header.behind`; these are empty where what stands behind the header may
+        depend on more of it)"""
+        jobs, front = self.session.jobs, work.front
+        path, rule = (jobs.scratch(f"{work.stem}-text.{end}") for end in ("ii", "d"))
+        # The header may put a number of a line together with something.
+        argv = header.preprocessing(front, str(path), str(rule), numbers=False)
+        if not (marked := jobs.attempt(argv).status == 0):
+            jobs.run_now(_LABEL, header.preprocessing(front, str(path), str(rule), numbers=True))
+        text, read = path.read_bytes(), _headers(rule)
+        contents = [header.joined(Path(name).read_bytes()) for name in read]
+        left: tuple[str, ...] = ()
+        if kept := header.kept(contents):
+            argv, pops = header.taking_back(front, kept, str(path))
+            jobs.trace(_LABEL, argv, stdin=jobs.scratch(f"{work.stem}-kept.hip", pops))
+            left = tuple(header.left(kept, path.read_bytes()))
+        behind = b""
+        if marked and not preprocessed.numbered(text) and not any(map(header.leaves_more, contents)):
+            listed = []
+            for is_behind in (False, True):
+                jobs.run_now(_LABEL, header.listing(front, str(path), macros=True, behind=is_behind))
+                listed.append(path.read_bytes())
+            behind = header.behind(*listed)
+        return read, contents, text, left, behind
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way]) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
@@ -435,6 +437,11 @@ class DriverHeader:
             return plain
         finally:
             self.trust.told(work.front, same=same)
+
+
+def _headers(rule: Path) -> tuple[str, ...]:
+    """The files that a dependency file lists."""
+    return tuple(path for path in depfile.parse(os.fsdecode(rule.read_bytes())) if path not in _NO_HEADERS)
 
 
 def _difference(plain: Attempt, with_it: Attempt, content: bytes) -> str:

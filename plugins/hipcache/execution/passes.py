@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from hipcache import processes
@@ -285,8 +285,11 @@ def preprocess(session: Session, front: FrontEnd, question: Question) -> bytes |
     return _preprocess(session, front, question) if made is None else made
 
 
-def _preprocess(session: Session, front: FrontEnd, question: Question, first: Path | None = None) -> bytes | None:
-    """The same by one process. `first`: what stands in the place of the driver's header."""
+def _preprocess(
+    session: Session, front: FrontEnd, question: Question, first: tuple[Path, Collection[str]] | None = None
+) -> bytes | None:
+    """The same by one process. `first`: what stands in the place of the driver's header, and names that none may use
+    then."""
     options = {option.text[0] for option in front.job.options}
     # That a name is one of a macro already is only warned of.
     if not _OF_TEXT.isdisjoint(options) or (question.unused and not _SILENT.isdisjoint(options)):
@@ -294,12 +297,12 @@ def _preprocess(session: Session, front: FrontEnd, question: Question, first: Pa
     if not all(map(preprocessed.macro_of, front.macros)):
         return None  # the last one would take in the first mark of a builtin macro
     argv = front.preprocessor(question.marked, question.left_out)
-    if first:
-        argv[argv.index("-include") + 1] = str(first)
+    text, unused = first or ("", ())
+    if text:
+        argv[argv.index("-include") + 1] = str(text)
     if question.replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, question.replaced)]
-    # `#import` does not enter a file again that the header has read.
-    poison = preprocessed.poison({*question.unused, *question.left_out, *(["import"] if first else [])})
+    poison = preprocessed.poison({*question.unused, *question.left_out, *unused})
     if not question.text:
         argv[argv.index("-E")] = "-Eonly"
         poison += preprocessed.NO_PRAGMA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -89,9 +89,9 @@ class FrontEndWay(Protocol):
         """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
         `plainly`: runs it so. Raises as `plainly`."""
 
-    def macros(self, front: FrontEnd, question: Question) -> Path | None:
+    def macros(self, front: FrontEnd, question: Question) -> tuple[Path, Collection[str]] | None:
         """A text after which the macros are those behind the header that the driver puts first, if the question has the
-        same answer with it in the header's place."""
+        same answer with it in the header's place; and names that none may use then."""
 
 
 class FrontEndWays:
@@ -106,7 +106,7 @@ class FrontEndWays:
         found = self._feature()
         return found.run(name, work, way, plainly) if found else plainly()
 
-    def macros(self, front: FrontEnd, question: Question) -> Path | None:
+    def macros(self, front: FrontEnd, question: Question) -> tuple[Path, Collection[str]] | None:
         found = self._feature()
         return found.macros(front, question) if found else None
 
