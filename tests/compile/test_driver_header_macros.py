@@ -194,10 +194,11 @@ def test_a_pass_that_takes_back_what_the_header_left_is_plain(header_lab: Lab) -
 
 
 @only_19
-def test_one_that_takes_back_what_it_kept_is(header_lab: Lab) -> None:
+@pytest.mark.parametrize("flags", [(), ("-Werror", "-Werror=ignored-pragmas")], ids=" ".join)
+def test_one_that_takes_back_what_it_kept_is(header_lab: Lab, flags: tuple[str, ...]) -> None:
     header_lab.write(f"own/{header.NAME}", f'{WRAPPER}{KEEPS}#pragma pop_macro("VALUE")\n#endif\n')
-    prepare(header_lab)
-    assert set(edited(header_lab, f"{TAKES}{KERNEL}")) == {"macros True"}
+    prepare(header_lab, *flags)
+    assert set(edited(header_lab, f"{TAKES}{KERNEL}", *flags)) == {"macros True"}
 
 
 @only_19

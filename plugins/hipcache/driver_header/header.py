@@ -237,7 +237,8 @@ def taking_back(front: FrontEnd, macros: Iterable[str], output: str) -> tuple[li
     back."""
     lines = '#undef {0}\n#define {0} {1}\n#pragma pop_macro("{0}")\n"{0}" {0}\n'
     text = "".join(lines.format(macro, _KEPT) for macro in macros)
-    return [*_command(front), "-E", "-P", "-o", output, "-x", "hip", "-"], text.encode()
+    silent = ["-w", "-Wno-ignored-pragmas"]  # also where warnings are errors
+    return [*_command(front), *silent, "-E", "-P", "-o", output, "-x", "hip", "-"], text.encode()
 
 
 def left(macros: Iterable[str], text: bytes) -> list[str]:
