@@ -15,7 +15,7 @@ from hip import HIT, Lab, only_19, settle
 from hipcache.base import features
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import ENOUGH, PAYS, HeaderRecord, Made
-from hipcache.execution.session import FrontEndWays
+from hipcache.execution.passes import FrontEndWays
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import SubprocessRunner, Traced
 from recordings import text as recording

@@ -8,7 +8,7 @@ there: a function, or modules named as text, which are imported when they are ne
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
-    front_end        gives a way (`execution.session.FrontEndWay`) to run the front ends of a compile
+    front_end        gives a way (`execution.passes.FrontEndWay`) to run the front ends of a compile
     hints            gives a store of what can be made again, beside the user's and on this machine alone
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too

@@ -30,14 +30,14 @@ from hipcache.clang.host_object import renamed
 from hipcache.inputs import messages, outline, preprocessed, search
 from hipcache.inputs.observing import plain
 from hipcache.inputs.outline import Edit
-from hipcache.inputs.preprocessed import EVERYWHERE, LINE, Question
+from hipcache.inputs.preprocessed import EVERYWHERE, LINE, Query
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
 #: As `execution.passes.preprocess` of a session.
-Preprocess = Callable[[FrontEnd, Question], bytes | None]
+Preprocess = Callable[[FrontEnd, Query], bytes | None]
 # They make the parser read more pragmas, or have one in the middle of a line (`__pragma`).
 _OF_PRAGMAS = ("-fopenmp", "-fopenacc", "-fms-", "-fdeclspec", "-fborland", "-fzvector", "-maltivec", "-faltivec")
 # Where a text has no such word, one pass is asked for all: only time is lost if that was wrong.
@@ -210,7 +210,7 @@ class Edits:
         if not (asks_lines or edit.marked) and self._is_unused(front, macros, edit.reads):
             return replace(entry, unused=tuple(sorted(macros.union(entry.unused))))
         replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
-        made = self.preprocess(front, Question(macros | {LINE} if asks_lines else macros, replaced, names))
+        made = self.preprocess(front, Query(macros | {LINE} if asks_lines else macros, replaced, names))
         if made is None or preprocessed.is_expanded(made):
             return None
         return replace(entry, lines=tuple(sorted(self._numbered(made, edit)))) if asks_lines else entry
@@ -221,7 +221,7 @@ class Edits:
         others = [value for value in front.macros if preprocessed.name_of(f"-D{value}") not in macros]
         if any(name in value for name in macros for value in others):
             return False
-        made = self.preprocess(front, Question(left_out=macros, text=self._may_expand_pragmas(front, reads)))
+        made = self.preprocess(front, Query(left_out=macros, text=self._may_expand_pragmas(front, reads)))
         return made is not None and preprocessed.has_none(made, macros)
 
     def _may_expand_pragmas(self, front: FrontEnd, reads: ReadSet) -> bool:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hipcache.cli.toolchain import Check
     from hipcache.config import Config
-    from hipcache.execution.session import FrontEndWay, Session
+    from hipcache.execution.passes import FrontEndWay
+    from hipcache.execution.session import Session
     from hipcache.store.local import LocalStore
 
 # As of `report.statistics.CounterGroup`.

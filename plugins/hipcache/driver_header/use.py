@@ -28,7 +28,7 @@ from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, preprocessed, search
 from hipcache.inputs.observing import Observed
-from hipcache.inputs.preprocessed import Question
+from hipcache.inputs.preprocessed import Query
 from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
 from hipcache.store.local import LocalStore
@@ -129,14 +129,14 @@ class DriverHeader:
         self.notes.note(front, found)
         return plain
 
-    def macros(self, front: FrontEnd, question: Question) -> tuple[Path, Collection[str]] | None:
+    def macros(self, front: FrontEnd, query: Query) -> tuple[Path, Collection[str]] | None:
         """See `FrontEndWay`."""
         if header.why_not(front, bitcode=True) or self.trust.is_off(front):
             return None
         _, _, ready, why = self._fitting(front, self._known_as)
-        if not ready or why or not ready.behind or entry.asks_for(ready.words, question.names):
+        if not ready or why or not ready.behind or entry.asks_for(ready.words, query.names):
             return None
-        replaced = set(map(self._identity, question.replaced))
+        replaced = set(map(self._identity, query.replaced))
         if replaced and any(self._identity(path) in replaced for path in ready.read):
             return None
         if self._missed_by(ready, front) is None:

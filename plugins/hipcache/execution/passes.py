@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from hipcache import processes
+from hipcache.base import features
 from hipcache.base.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.base.paths import absolute, is_null, is_of_kernel
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Dependency, Held, Inputs, PassTrace, Ran, depfile
 from hipcache.clang import bitcode, host_object, units
-from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, auxiliary_file, counts_errors, graph_file, pass_of
+from hipcache.clang.frontend import BITCODE, NEUTRAL, FrontEnd, Pass, auxiliary_file, counts_errors, graph_file, pass_of
 from hipcache.execution.auto_upgrade import AutoUpgrade
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
@@ -21,7 +24,7 @@ from hipcache.inputs import observing, preprocessed, recording, search
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.place import binds
-from hipcache.inputs.preprocessed import Question
+from hipcache.inputs.preprocessed import Query
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.processes.runner import Completed
@@ -64,7 +67,7 @@ class ObservedPass:
             except JobFailed as failed:
                 raise _failed(session, front, plain.rule, failed) from failed
 
-        done = session.front_ends.run(action.label, work, way, plainly)
+        done = session.once(FrontEndWays).run(action.label, work, way, plainly)
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
@@ -108,6 +111,42 @@ def _check_layout(content: bytes) -> None:
             raise host_object.UnknownObject("hipcache's own layout of it differs")
     except host_object.UnknownObject as error:
         raise PassThrough("object_layout", str(error)) from error
+
+
+class FrontEndWay(Protocol):
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
+        `plainly`: runs it so. Raises as `plainly`."""
+
+    def macros(self, front: FrontEnd, query: Query) -> tuple[Path, Collection[str]] | None:
+        """A text after which the macros are those behind the header that the driver puts first, if the question has the
+        same answer with it in the header's place; and names that none may use then."""
+
+
+class FrontEndWays:
+    """Those of one compile, loaded when its first pass runs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._found: FrontEndWay | None = None
+
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        found = self._feature()
+        return found.run(name, work, way, plainly) if found else plainly()
+
+    def macros(self, front: FrontEnd, query: Query) -> tuple[Path, Collection[str]] | None:
+        found = self._feature()
+        return found.macros(front, query) if found else None
+
+    def _feature(self) -> FrontEndWay | None:
+        engine = self._session.engine
+        if not engine.preambles or engine.recache:
+            return None
+        with self._lock:
+            for front_end in () if self._found else features.added("front_end"):
+                self._found = front_end(self._session)
+            return self._found
 
 
 @dataclass(frozen=True)
@@ -217,7 +256,7 @@ def recorded(
         dated=front.dated,
         observed=observed,
         is_tools=session.identities.knows,
-        preprocess=lambda marked: _preprocess(session, front, Question(marked)),
+        preprocess=lambda marked: _preprocess(session, front, Query(marked)),
     )
 
 
@@ -276,34 +315,34 @@ _OF_TEXT = frozenset(
 _SILENT = frozenset(("-w", "-Wno-everything"))
 
 
-def preprocess(session: Session, front: FrontEnd, question: Question) -> bytes | None:
-    """The preprocessed text, as the question has it; None if a text uses a name that none may use, if it cannot be
+def preprocess(session: Session, front: FrontEnd, query: Query) -> bytes | None:
+    """The preprocessed text, as the query has it; None if a text uses a name that none may use, if it cannot be
     told, or there is anything to say about it. Where the text of the driver's header does not matter, it is left out.
     Raises PassThrough if the compiler cannot be started."""
-    first = session.front_ends.macros(front, question)
-    made = _preprocess(session, front, question, first) if first else None
-    return _preprocess(session, front, question) if made is None else made
+    first = session.once(FrontEndWays).macros(front, query)
+    made = _preprocess(session, front, query, first) if first else None
+    return _preprocess(session, front, query) if made is None else made
 
 
 def _preprocess(
-    session: Session, front: FrontEnd, question: Question, first: tuple[Path, Collection[str]] | None = None
+    session: Session, front: FrontEnd, query: Query, first: tuple[Path, Collection[str]] | None = None
 ) -> bytes | None:
     """The same by one process. `first`: what stands in the place of the driver's header, and names that none may use
     then."""
     options = {option.text[0] for option in front.job.options}
     # That a name is one of a macro already is only warned of.
-    if not _OF_TEXT.isdisjoint(options) or (question.unused and not _SILENT.isdisjoint(options)):
+    if not _OF_TEXT.isdisjoint(options) or (query.unused and not _SILENT.isdisjoint(options)):
         return None
     if not all(map(preprocessed.macro_of, front.macros)):
         return None  # the last one would take in the first mark of a builtin macro
-    argv = front.preprocessor(question.marked, question.left_out)
+    argv = front.preprocessor(query.marked, query.left_out)
     text, unused = first or ("", ())
     if text:
         argv[argv.index("-include") + 1] = str(text)
-    if question.replaced:
-        argv[2:2] = ["-ivfsoverlay", _overlay(session, front, question.replaced)]
-    poison = preprocessed.poison({*question.unused, *question.left_out, *unused})
-    if not question.text:
+    if query.replaced:
+        argv[2:2] = ["-ivfsoverlay", _overlay(session, front, query.replaced)]
+    poison = preprocessed.poison({*query.unused, *query.left_out, *unused})
+    if not query.text:
         argv[argv.index("-E")] = "-Eonly"
         poison += preprocessed.NO_PRAGMA
     if poison:
@@ -313,8 +352,8 @@ def _preprocess(
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         done = session.jobs.attempt(argv)
-    if not question.text and preprocessed.shows_pragma(done.stderr):
-        return _preprocess(session, front, replace(question, text=True), first)
+    if not query.text and preprocessed.shows_pragma(done.stderr):
+        return _preprocess(session, front, replace(query, text=True), first)
     if done.status or done.stderr or session.jobs.was_set_back(started, done):
         return None
     made = done.stdout.replace(poison, b"", 1) if poison else done.stdout
@@ -322,7 +361,7 @@ def _preprocess(
     def identity(path: str) -> object:
         return search.identity(session.files.resolve(path))
 
-    files = {identity(path) for path in question.replaced}
+    files = {identity(path) for path in query.replaced}
     return preprocessed.without_witnesses(made, identity, files) if files else made
 
 

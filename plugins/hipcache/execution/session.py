@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, TypeVar
 
-from hipcache.base import features
 from hipcache.base.errors import JobFailed, PassThrough, StoreFull
 from hipcache.base.values import dataclass, field
 from hipcache.build.engine import Engine
@@ -22,10 +21,7 @@ from hipcache.inputs.trace import Files
 from hipcache.processes.runner import NO_STDIN, Completed, ForkServers, Runner, Traced
 from hipcache.store import faults
 
-if TYPE_CHECKING:
-    from hipcache.clang.frontend import FrontEnd, Pass
-    from hipcache.execution.passes import Attempt, Way
-    from hipcache.inputs.preprocessed import Question
+Kind = TypeVar("Kind")
 
 
 @dataclass
@@ -42,12 +38,13 @@ class Session:
     files: Files = field(init=False)
     identities: Identities = field(init=False)
     shelves: Shelves = field(init=False)
-    front_ends: FrontEndWays = field(init=False)
     notes: list[str] = field(default_factory=list)
     served: dict[str, None] = field(default_factory=dict)
     unobserved: bool = False
     preambles: list[str] = field(default_factory=list)
     _scans: Scans = field(init=False)
+    _once: dict[Any, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         engine, cwd = self.engine, self.command.cwd
@@ -58,7 +55,6 @@ class Session:
         self.files = Files(cwd, now, basedir, self._scans, racy=engine.racy, epoch=epoch)
         self.identities = Identities(self.jobs.runner, engine.environ, engine.memos, now, racy=engine.racy)
         self.shelves = Shelves(engine, self.notes.append, self.changed, self.serve)
-        self.front_ends = FrontEndWays(self)
 
     def __enter__(self) -> Session:
         return self
@@ -68,6 +64,14 @@ class Session:
         self.shelves.queue()
         if kind is None:
             self._scans.save()
+
+    def once(self, kind: Callable[[Session], Kind]) -> Kind:
+        """What `kind` gives for this compile, the same each time."""
+        with self._lock:
+            if kind not in self._once:
+                self._once[kind] = kind(self)
+            found: Kind = self._once[kind]
+            return found
 
     def serve(self, what: str) -> None:
         """Note in words how a result was had: from a remote or executor, say."""
@@ -82,42 +86,6 @@ class Session:
     def tool(self, program: str) -> str:
         """The digest of a program that the plan names, with all that is of it. Raises PassThrough."""
         return self.identities.tool(program, self.files.resolve(program))
-
-
-class FrontEndWay(Protocol):
-    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
-        """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
-        `plainly`: runs it so. Raises as `plainly`."""
-
-    def macros(self, front: FrontEnd, question: Question) -> tuple[Path, Collection[str]] | None:
-        """A text after which the macros are those behind the header that the driver puts first, if the question has the
-        same answer with it in the header's place; and names that none may use then."""
-
-
-class FrontEndWays:
-    """Those of one compile, loaded when its first pass runs."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._lock = threading.Lock()
-        self._found: FrontEndWay | None = None
-
-    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
-        found = self._feature()
-        return found.run(name, work, way, plainly) if found else plainly()
-
-    def macros(self, front: FrontEnd, question: Question) -> tuple[Path, Collection[str]] | None:
-        found = self._feature()
-        return found.macros(front, question) if found else None
-
-    def _feature(self) -> FrontEndWay | None:
-        engine = self._session.engine
-        if not engine.preambles or engine.recache:
-            return None
-        with self._lock:
-            for front_end in () if self._found else features.added("front_end"):
-                self._found = front_end(self._session)
-            return self._found
 
 
 # The wall clock may fall behind the monotonic one so far in a pass: less than a tick of file times, more than what

@@ -76,7 +76,7 @@ _NAME_OR_OTHER = pattern(r"\"(?:[^\"\\]|\\.)*\"|[0-9][\w.]*|([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """What the preprocessor is asked about a pass. `marked`: macros whose values are marks; `replaced`: other texts for
     some headers; `unused`: names that no text may use or define; `left_out`: macros of options that are not defined,
     and are such names, too. Without `text` an empty one is printed, but nobody sees what macros stand in pragmas
