@@ -60,7 +60,6 @@ def edited(lab: Lab, text: str, *flags: str, then: Sequence[str] | None = None, 
 KERNEL = 'extern "C" __global__ void k(int* p) { p[0] = VALUE; }\n'
 
 
-@pytest.mark.sampled(2)
 @only_19
 def test_a_line_that_shows_nowhere_needs_the_macros_alone(prepared: Lab) -> None:
     assert set(edited(prepared, KERNEL)) == {"macros True"}

@@ -45,7 +45,7 @@ _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
 PUTS_OFF = pattern(rb'"sv\b')
 # As clang joins lines (Lexer::getEscapedNewLineSize).
 _SPLICE = pattern(rb"(?:\\|\?\?/)[ \t\f\v]*(?:\r\n|\n\r|[\r\n])")
-_MACRO = pattern(r"#define (\w+)(\([^)]*\))? ?(.*)")
+_MACRO = pattern(r"#define ([\w$]+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
 DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
 TEXTS = (DEPRECATED, PUTS_OFF)
@@ -60,8 +60,8 @@ _LEAVES_MORE = pattern(
 )
 _KEEPS = pattern(rb"push_macro[ \t]*\([ \t]*\\?\"(\w+)")
 _KEPT = "hipcache_kept"
+# The end of a line that takes in the next one where it is read again.
 _GOES_ON = pattern(rb"(?m)(?:\\|\?\?/)[ \t\f\v]*$")
-_DEFINITION = pattern(rb"(?m)^#define ([^\s(]+).*$")
 
 # What a PCH loses: that a macro was undefined which clang computes (Preprocessor::RegisterBuiltinMacros), and the marks
 # of macros.
@@ -69,6 +69,9 @@ _LOST = pattern(
     rb"#[ \t]*undef[ \t]+(?:__(?:has|is|building)_|_Pragma\b|__(?:[A-Z]+_)*(?:LINE|FILE|NAME|LEVEL|TIME|"
     rb"TIMESTAMP|DATE|COUNTER|METHOD|MODULE)__|__identifier\b)|[pP]ragma\W+clang\s+(?:deprecated|final|restrict_exp)"
 )
+
+# A header's macro may be no UTF-8: each byte is a character.
+_BYTES = "latin-1"
 
 # Roles of options that the text of the header does not depend on.
 _NOT_READ = {
@@ -232,17 +235,20 @@ def kept(contents: Iterable[bytes]) -> list[str]:
     return sorted({found[1].decode() for content in contents for found in _KEEPS.finditer(content)})
 
 
-def taking_back(front: FrontEnd, macros: Iterable[str], output: str) -> tuple[list[str], bytes]:
-    """The command and the text on its standard input, after which `left` tells what the header has left to be taken
-    back."""
+def pops(macros: Iterable[str]) -> bytes:
+    """A text that takes the macros back."""
     lines = '#undef {0}\n#define {0} {1}\n#pragma pop_macro("{0}")\n"{0}" {0}\n'
-    text = "".join(lines.format(macro, _KEPT) for macro in macros)
+    return "".join(lines.format(macro, _KEPT) for macro in macros).encode()
+
+
+def popping(front: FrontEnd, pops: str, output: str) -> list[str]:
+    """The command that writes what becomes of the file `pops` behind the header."""
     silent = ["-w", "-Wno-ignored-pragmas"]  # also where warnings are errors
-    return [*_command(front), *silent, "-E", "-P", "-o", output, "-x", "hip", "-"], text.encode()
+    return [*_command(front), *silent, "-E", "-P", "-o", output, "-x", "hip", pops]
 
 
 def left(macros: Iterable[str], text: bytes) -> list[str]:
-    """Those of the macros of which the header has left a definition."""
+    """Those of the macros of which the header has left a definition. `text`: as `popping` wrote it."""
     return [macro for macro in macros if f'"{macro}" {_KEPT}'.encode() not in text]
 
 
@@ -261,11 +267,11 @@ def behind(before: bytes, after: bytes) -> bytes:
     if one of the lines would go on in the next."""
     if _GOES_ON.search(after):
         return b""
-    old, new = ({line[1]: line[0] for line in _DEFINITION.finditer(listed)} for listed in (before, after))
-    lines = [b"#pragma GCC system_header"]
-    lines += [b"#undef " + name for name in sorted(old) if new.get(name) != old[name]]
+    old, new = ({name: line[0] for name, line in _listed(macros).items()} for macros in (before, after))
+    lines = ["#pragma GCC system_header"]
+    lines += [f"#undef {name}" for name in sorted(old) if new.get(name) != old[name]]
     lines += [line for name, line in sorted(new.items()) if old.get(name) != line]
-    return b"\n".join(lines) + b"\n"
+    return "".join(f"{line}\n" for line in lines).encode(_BYTES)
 
 
 def is_lost(content: bytes) -> bool:
@@ -298,7 +304,7 @@ def defines(listed: bytes, names: Iterable[str]) -> bool:
 
 
 def _listed(macros: bytes) -> dict[str, re.Match[str]]:
-    return {line[1]: line for line in _MACRO.finditer(macros.decode())}
+    return {line[1]: line for line in _MACRO.finditer(macros.decode(_BYTES))}
 
 
 def using(front: FrontEnd, argv: list[str], pch: str, corrections: tuple[str, ...]) -> list[str]:

@@ -330,8 +330,8 @@ class DriverHeader:
         contents = [header.joined(Path(name).read_bytes()) for name in read]
         left: tuple[str, ...] = ()
         if kept := header.kept(contents):
-            argv, pops = header.taking_back(front, kept, str(path))
-            jobs.trace(_LABEL, argv, stdin=jobs.scratch(f"{work.stem}-kept.hip", pops))
+            source = jobs.scratch(f"{work.stem}-pops.hip", header.pops(kept))
+            jobs.run_now(_LABEL, header.popping(front, str(source), str(path)))
             left = tuple(header.left(kept, path.read_bytes()))
         behind = b""
         if marked and not preprocessed.numbered(text) and not any(map(header.leaves_more, contents)):
