@@ -161,6 +161,12 @@ def test_a_header_that_appears_before_one_of_it_is_noticed(prepared: Lab) -> Non
     assert build(prepared, 1).counted.missed == {"host"}
 
 
+def test_a_directory_below_the_sysroot_is_looked_into(header_lab: Lab) -> None:
+    prepare(header_lab, "--sysroot=/")
+    header_lab.write("second/value.hpp", "#define TWICE\ninline int twice(int x) { return 5 * x; }\n")
+    build(header_lab, 1, "--sysroot=/", f"-I={header_lab.root}/second")
+
+
 def test_an_error_that_clang_puts_off_is_no_less_one(prepared: Lab) -> None:
     body = "__global__ void bad(int* p) { p[0] = below(p[1]); }\n"
     prepared.write("bad.hip", body)

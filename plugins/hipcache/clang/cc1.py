@@ -7,7 +7,8 @@ not know it, and the compile passes through. The names are those of clang's `cla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 
 from hipcache.base.errors import PassThrough
@@ -233,7 +234,9 @@ def _why_refused(word: str) -> str:
     return next((reason for reason, names in _REASONS.items() if word.startswith(names)), "compiler_option")
 
 
-def search_path(options: Iterable[Option]) -> SearchPath:
+def search_path(options: Sequence[Option]) -> SearchPath:
+    """(A `=` that begins a directory stands for the sysroot: CompilerInvocation.cpp, ParseHeaderSearchArgs.)"""
+    sysroot = next((option.value for option in reversed(options) if option.name == "-isysroot"), None)
     groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
     own: list[str] = []
     for option in options:
@@ -242,7 +245,8 @@ def search_path(options: Iterable[Option]) -> SearchPath:
         if option.name.startswith("-internal-") and option.value.startswith("/"):
             own.append(option.value.rstrip("/") + "/")
         group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
-        groups[group].append(option.value)
+        below = sysroot is not None and option.value.startswith("=") and not option.name.startswith("-internal-")
+        groups[group].append(os.path.join(sysroot or "", option.value[1:].lstrip("/")) if below else option.value)
     angled = groups["angled"] + groups["system"] + groups["after"]
     system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
     return SearchPath(

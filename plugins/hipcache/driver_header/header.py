@@ -23,11 +23,11 @@ from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.frontend import FrontEnd
-from hipcache.inputs import preprocessed
+from hipcache.inputs import lexer, preprocessed
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
-_RULES = "8"
+_RULES = "9"
 # Ordinary passes read the declarations of functions of the host that constant ones of libstdc++ call: __sv_check names
 # one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
 # no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
@@ -54,10 +54,8 @@ _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
-# What a file leaves besides macros: it is not read again, or has counted.
-_LEAVES_MORE = pattern(
-    rb"[pP]ragma(?:\s|[(\"L]|/\*.*?\*/)+once\b|(?:#|%:|\?\?=)(?:[ \t]|/\*.*?\*/)*import\b|__COUNTER__"
-)
+# What a file may leave besides macros: it is not read again, or has counted. (No word of code is one of these.)
+_LEAVES_MORE = pattern(rb"\b(?:once|import)\b|__COUNTER__")
 _KEEPS = pattern(rb"push_macro[ \t]*\([ \t]*\\?\"(\w+)")
 _KEPT = "hipcache_kept"
 # The end of a line that takes in the next one where it is read again.
@@ -66,7 +64,7 @@ _GOES_ON = pattern(rb"(?m)(?:\\|\?\?/)[ \t\f\v]*$")
 # What a PCH loses: that a macro was undefined which clang computes (Preprocessor::RegisterBuiltinMacros), and the marks
 # of macros.
 _LOST = pattern(
-    rb"#[ \t]*undef[ \t]+(?:__(?:has|is|building)_|_Pragma\b|__(?:[A-Z]+_)*(?:LINE|FILE|NAME|LEVEL|TIME|"
+    rb"\bundef[\s\0]+(?:__(?:has|is|building)_|_Pragma\b|__(?:[A-Z]+_)*(?:LINE|FILE|NAME|LEVEL|TIME|"
     rb"TIMESTAMP|DATE|COUNTER|METHOD|MODULE)__|__identifier\b)|[pP]ragma\W+clang\s+(?:deprecated|final|restrict_exp)"
 )
 
@@ -123,6 +121,8 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
             texts_in(os.fsencode(option.value)) or not preprocessed.macro_of(option.value)
         ):
             return f"{option.value} may name what is deprecated, puts errors off, or takes in other options"
+        if option.role is Role.SEARCH and option.value.startswith("="):
+            return f"{option.name} {option.value} may be below the sysroot"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
             return f"{option.name} {option.value}"
     names = macros(front, all_of_them=True)
@@ -276,13 +276,18 @@ def behind(before: bytes, after: bytes) -> bytes:
 
 def is_lost(content: bytes) -> bool:
     """Has the file something that a PCH loses?"""
-    return bool(_LOST.search(content))
+    return bool(_LOST.search(_code(content)))
 
 
 def leaves_more(content: bytes) -> bool:
     """May what the preprocessor makes of other files depend on more of this one than its macros?"""
-    words = (b"once", b"import", b"__COUNTER__")
-    return any(word in content for word in words) and bool(_LEAVES_MORE.search(content))
+    return bool(_LEAVES_MORE.search(content)) and bool(_LEAVES_MORE.search(_code(content)))
+
+
+def _code(content: bytes) -> bytes:
+    """Without comments, if it is plain where they are."""
+    found = lexer.lex(content, lexer.BARE)
+    return content if found.flags else found.bare
 
 
 def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:
