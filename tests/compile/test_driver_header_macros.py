@@ -145,12 +145,14 @@ def test_macros_that_the_header_asks_for_need_its_text(prepared: Lab, name: str)
         "#include <once.hpp>",
         "#include <said_once.hpp>",
         "#include <spelt_once.hpp>",
+        "#include <pasted_once.hpp>",
     ],
 )
 def test_a_header_that_leaves_more_than_macros_is_read(header_lab: Lab, more: str) -> None:
     prepared = header_lab
     prepared.write("own/once.hpp", "#pragma once\n#define ONCE\n")
     prepared.write("own/said_once.hpp", '_Pragma("once")\n#define ONCE\n')
+    prepared.write("own/pasted_once.hpp", "#define DO(text) _Pragma(#text)\nDO(once)\n#define ONCE\n")
     prepared.write("own/spelt_once.hpp", "%:/* */pra\\\ngma once\n#define ONCE\n")
     prepared.write(f"own/{header.NAME}", f"{WRAPPER}#ifndef MORE\n#define MORE\n{more}\n#endif\n")
     prepare(prepared)
@@ -166,8 +168,12 @@ TAKES = '#pragma clang diagnostic ignored "-Wignored-pragmas"\n#pragma pop_macro
 @only_19
 @pytest.mark.parametrize(
     ("more", "body"),
-    [(f"{KEEPS}#endif\n", TAKES), ("#undef __has_feature\n", "#ifdef __has_feature\nint there;\n#endif\n")],
-    ids=["left", "builtin"],
+    [
+        (f"{KEEPS}#endif\n", TAKES),
+        ("#undef __has_feature\n", "#ifdef __has_feature\nint there;\n#endif\n"),
+        ("%: /**/ undef\f/*\n*/__INCLUDE_LEVEL__\n", "#ifdef __INCLUDE_LEVEL__\nint there;\n#endif\n"),
+    ],
+    ids=["left", "builtin", "level"],
 )
 def test_a_header_that_leaves_what_a_pch_loses_is_not_precompiled(header_lab: Lab, more: str, body: str) -> None:
     header_lab.write(f"own/{header.NAME}", f"{WRAPPER}{more}")
@@ -210,6 +216,24 @@ def test_an_edited_file_of_the_header_is_read(header_lab: Lab) -> None:
     header_lab.write("edited.hip", f'#include "{settings}"\nint n = NUMBER;\n{KERNEL}')
     before = header_lab.warm(*words(header_lab), source="edited.hip")
     header_lab.write("settings.hpp", "#ifndef SET\n#define SET\n#define NUMBER 2\n#endif\n")
+    prepare(header_lab)
+    header_lab.changed(before, *words(header_lab), source="edited.hip")
+
+
+@only_19
+def test_the_place_of_a_type_of_the_header_is_never_stale(header_lab: Lab) -> None:
+    """Nor where an edit of another file has asked before, without the header's text."""
+    types = header_lab.root / "types.hpp"
+    header_lab.write("types.hpp", "#ifndef TYPES\n#define TYPES\ninline auto of_header = [] {};\n#endif\n")
+    header_lab.write(f"own/{header.NAME}", f'{WRAPPER}#include "{types}"\n')
+    prepare(header_lab)
+    named = "template <class T> const char* name(T) { return __PRETTY_FUNCTION__; }\nconst char* n = name(of_header);\n"
+    header_lab.write("first/other.hpp", "inline int other() { return 1; }\n")
+    header_lab.write("edited.hip", f'#include "{types}"\n#include <other.hpp>\n{KERNEL}{named}')
+    before = header_lab.warm(*words(header_lab), source="edited.hip")
+    header_lab.write("first/other.hpp", "// a line\ninline int other() { return 1; }\n")
+    assert header_lab.compile(*words(header_lab), source="edited.hip").outcome == HIT
+    header_lab.write("types.hpp", "// a line\n" + types.read_text())
     prepare(header_lab)
     header_lab.changed(before, *words(header_lab), source="edited.hip")
 

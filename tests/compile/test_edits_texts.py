@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from hip import Lab, kernel
+from hip import HIT, Lab, kernel
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -90,3 +90,42 @@ def test_an_edit_without_a_word_of_code_is_what_plain_clang_makes_of_it(lab: Lab
         if name in content:
             lab.write(name, "// h\n" + header.replace("// one", "// two"))
             lab.compile(*flags)
+
+
+NAME = "template <class T> const char* name(T) { return __PRETTY_FUNCTION__; }\n"
+MACROS = "#define UNNAMED struct { int a; }\n#define OPEN [\n#define DIGRAPH <:\n#define CALL(x) x\n"
+# Types without a name, behind which an object is named `v`.
+UNNAMED = {
+    "a lambda": "auto v = [] {};",
+    "a lambda by a digraph": "auto v = <:] {};",
+    "a lambda by a macro": "auto v = OPEN] {};",
+    "a digraph by a macro": "auto v = DIGRAPH] {};",
+    "a lambda that a macro takes": "auto v = CALL(\n  [] {}\n);",
+    "a struct": "struct { int a; } v;",
+    "a struct by a macro": "UNNAMED v;",
+    "a class in a struct": "struct S { class { public: int a; } v; }; S s; auto v = s.v;",
+    "a union": "union { int a; } v;",
+    "an enumeration": "enum { A } v;",
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("unnamed", UNNAMED)
+def test_the_place_of_a_type_that_another_file_names_is_never_stale(lab: Lab, unnamed: str) -> None:
+    text = "#pragma once\n" + UNNAMED[unnamed] + "\n"
+    lab.write("macros.hpp", MACROS)
+    lab.write("x.hpp", text)
+    lab.write("k.hip", kernel("1", f'#include "macros.hpp"\n#include "x.hpp"\n{NAME}') + "const char* n = name(v);\n")
+    before = lab.warm()
+    lab.write("macros.hpp", "// a line\n" + MACROS)
+    lab.compile()
+    lab.write("x.hpp", "// a line\n" + text)
+    lab.changed(before)
+
+
+def test_a_line_of_a_header_without_types_is_none_to_an_assertion(lab: Lab) -> None:
+    lab.write("x.hpp", "__host__ __device__ inline int x() { return 1; }\n")
+    lab.write("k.hip", "#include <cassert>\n" + kernel("x()", '#include "x.hpp"') + "void f(int n) { assert(n); }\n")
+    lab.warm()
+    lab.write("x.hpp", "// a line\n__host__ __device__ inline int x() { return 1; }\n")
+    assert lab.compile().outcome == HIT

@@ -115,6 +115,12 @@ PACKED = "#define CAT(a, b) a##b\n#define NOW CAT(VAL, UE)\n#define DO(text) _Pr
         ('#include "word.hpp"\n("pack(NOW)")', ()),
         ("#define X (1'2/*')\n#pragma pack(NOW)\n#define Y (1'2*/ // ')", ("-std=c++11",)),
         ('#include "packs.hpp"', ()),
+        ("#define push NOW\n#pragma pack(push)", ()),
+        ("#define pop NOW\n#pragma  pack (pop)\n#undef pop", ()),
+        ("#define push push, NOW\n#pragma pack(push, 1)", ()),
+        ('#define push NOW\n_Pragma("pack( push )")', ()),
+        ("#pragma pack(push, NOW)", ("-Dpush=pop",)),
+        ("#pragma pack(push)", ("-Dpush=NOW",)),
     ],
 )
 def test_a_macro_that_a_pragma_puts_together_counts(lab: Lab, pragma: str, flags: tuple[str, ...]) -> None:
@@ -126,7 +132,11 @@ def test_a_macro_that_a_pragma_puts_together_counts(lab: Lab, pragma: str, flags
         lab.compile(f"-DVALUE={value}", *flags)
 
 
-@pytest.mark.parametrize("pragma", ['_Pragma("GCC diagnostic push")', "#pragma unroll 4", "#pragma omp for nowait"])
+PACK = "#pragma pack(push, 1)\nstruct P { char a; int b; };\n#pragma pack(pop)\n#pragma pack(4)\n#pragma pack()"
+PLAIN = ['_Pragma("GCC diagnostic push")', "#pragma unroll 4", "#pragma omp for nowait", PACK]
+
+
+@pytest.mark.parametrize("pragma", PLAIN)
 def test_a_macro_that_nobody_uses_is_none_beside_a_plain_pragma(lab: Lab, pragma: str) -> None:
     lab.write(
         "k.hip",

@@ -19,6 +19,8 @@ LINED = f"int n = {mark(LINE)};\n"
         ('# 1 "x.h" 1\nint f(int n = __builtin_LINE());\n', (EVERYWHERE,)),
         ('# 1 "/usr/include/c++/12/source_location" 1 3\nstruct source_location {};\n', ()),
         ('# 1 "k.hip" 1\nauto here = std::source_location::current();\n', (EVERYWHERE,)),
+        ('# 1 "k.h" 1\nint f() { return *__func__; }\n# 1 "x.h" 1\nauto x = [] {};\n# 2 "k.h" 2\nint n;\n', ("x.h",)),
+        ('# 1 "k.hip" 1\nauto x = [] {};\n', ()),
         ("#pragma unroll TIMES\n", (EVERYWHERE,)),
         ('#pragma unroll 4\n#pragma unroll(4)\n#pragma GCC diagnostic ignored "-Wx"\n#pragma omp for nowait\n', ()),
     ],

@@ -264,10 +264,12 @@ class Edits:
         return (self.shelf.keep(made).hash,) if made is not None else None
 
     def _numbered(self, text: bytes, edit: Edit) -> Iterator[str]:
-        """See `Entry.lines`."""
-        known = {plain(self.files.basedir.local(file.path)): file.path for file in edit.reads.files}
+        """See `Entry.lines`. (A file that must not be edited is none of them.)"""
+        known = {plain(self.files.basedir.local(file.path)): file for file in edit.reads.files}
         for name in preprocessed.numbered(text):
-            yield known.get(plain(name), EVERYWHERE)
+            file = known.get(plain(name))
+            if not file or file.bare:
+                yield file.path if file else EVERYWHERE
 
     def _is_young(self, edit: Edit, began: float) -> bool:
         """May the preprocessor have seen another content of a file?"""

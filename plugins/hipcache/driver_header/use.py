@@ -26,7 +26,7 @@ from hipcache.driver_header.entry import HeaderRecord, Made
 from hipcache.driver_header.trust import Trust, Turn
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
-from hipcache.inputs import observing, preprocessed, search
+from hipcache.inputs import observing, preprocessed
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.preprocessed import Query
 from hipcache.inputs.readset import by_directory
@@ -136,8 +136,9 @@ class DriverHeader:
         _, _, ready, why = self._fitting(front, self._known_as)
         if not ready or why or not ready.behind or entry.asks_for(ready.words, query.names):
             return None
-        replaced = set(map(self._identity, query.replaced))
-        if replaced and any(self._identity(path) in replaced for path in ready.read):
+        identity = self.session.files.identity
+        replaced = set(map(identity, query.replaced))
+        if replaced and not replaced.isdisjoint(map(identity, ready.read)):
             return None
         if self._missed_by(ready, front) is None:
             return None
@@ -148,9 +149,6 @@ class DriverHeader:
                 self.session.jobs.scratch(f"{path.name}.new", ready.behind).rename(path)
         # `#import` does not enter a file again that the header has read.
         return path, ("import", *ready.left)
-
-    def _identity(self, path: str) -> object:
-        return search.identity(self.session.files.resolve(path))
 
     def _fitting(
         self, front: FrontEnd, find: Callable[[str], tuple[HeaderRecord, Made | None]]

@@ -321,7 +321,10 @@ def preprocess(session: Session, front: FrontEnd, query: Query) -> bytes | None:
     Raises PassThrough if the compiler cannot be started."""
     first = session.once(FrontEndWays).macros(front, query)
     made = _preprocess(session, front, query, first) if first else None
-    return _preprocess(session, front, query) if made is None else made
+    # The header has no number of a line, but types, which others may name by their places.
+    if made is None or (preprocessed.LINE in query.marked and preprocessed.names_types(made)):
+        return _preprocess(session, front, query)
+    return made
 
 
 def _preprocess(
@@ -357,6 +360,10 @@ def _preprocess(
     if done.status or done.stderr or session.jobs.was_set_back(started, done):
         return None
     made = done.stdout.replace(poison, b"", 1) if poison else done.stdout
+    if preprocessed.may_expand_pack(made):
+        listed = session.jobs.attempt([*argv, "-dD"])
+        if listed.status or preprocessed.defines_pack(listed.stdout):
+            return None
 
     def identity(path: str) -> object:
         return search.identity(session.files.resolve(path))

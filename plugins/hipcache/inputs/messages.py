@@ -40,6 +40,8 @@ _INCLUDED = pattern(r"(In file included from )(.+):([0-9]+):")
 _MERE_WORDS = pattern(
     r"note: \(skipping .*\)|warning: .* \[-W[^]]*\]|[0-9]+ warnings? generated(?: when compiling for [^ ]+)?\."
 )
+# It has the place of the message before, so no text is shown.
+_SAYS_NO_MORE = pattern(r":[0-9]+: note: initializer of '\w+' is not a constant expression")
 # Texts that are no files: they come from options, from the compiler, from tokens.
 _NO_FILES = ("<built-in>", "<command line>", "<scratch space>")
 # A text, a caret, a fix-it; before them the rest of a message that is broken into lines.
@@ -71,7 +73,7 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
             return None  # It may be the rest of a text with a line break.
         if quotes and _COMMENT.search(place[3] if place else line if marked else ""):
             return None
-        is_bare = place is not None and place[1] not in _NO_FILES
+        is_bare = place is not None and place[1] not in _NO_FILES and not _SAYS_NO_MORE.fullmatch(place[3])
         in_snippet = name and (numbered or marked)
         if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
             unnumbered.append(line)

@@ -22,12 +22,12 @@ WITNESS = b"#pragma hipcache\n"
 _PRAGMA_IS_USED = b"hipcache_pragma"
 #: A text after which it is an error to use a _Pragma. (Its parenthesis may come by a macro, or from another file.)
 NO_PRAGMA = b"#define _Pragma %b ## (\n" % _PRAGMA_IS_USED
-# What gives or may give the number of a line, or the place of a type without a name, without the preprocessor.
-_PLACES = (
-    *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
-    *(b"__builtin_dump_struct", b"unique_stable_name"),
-    *(b"__func__", b"__FUNCTION__", b"__builtin_FUNCTION"),  # a conversion is named after its type
-)
+# What gives or may give the number of a line without the preprocessor.
+_PLACES = (b"__builtin_LINE", b"source_location", b"annotate", b"__builtin_dump_struct", b"unique_stable_name")
+# What names types, and so gives the place of one without a name (a conversion is named after its type); and what each
+# such type begins with, lambdas too.
+_NAMES_OF_TYPES = (b"__PRETTY_FUNCTION__", b"FUNCSIG", b"__func__", b"__FUNCTION__", b"__builtin_FUNCTION")
+_TYPE = pattern(rb"\[|<:|\b(?:struct|union|class|enum)\b")
 # So many bytes at the end of each of these are looked for in one go.
 _ENDING = 7
 # The preprocessor leaves the words of pragmas as they are, and the parser expands those of some. It does not in these
@@ -38,9 +38,12 @@ _PLAIN_PRAGMA = pattern(
     rb"omp\b.*|once|(?:GCC|clang) system_header|(?:push|pop)_macro ?\( ?\"\w+\" ?\)"
     rb"|(?:GCC|clang) diagnostic (?:push|pop|(?:ignored|warning|error|fatal) \"[^\"]*\")"
     rb"|GCC visibility (?:pop|push ?\( ?\w+ ?\))|STDC FP_CONTRACT \w+|clang force_cuda_host_device (?:begin|end)"
-    rb"|nounroll|(?:GCC )?unroll(?: ?\(? ?[0-9]+ ?\)?)?"
+    rb"|pack ?\( ?(?:[0-9]+ ?)?\)|nounroll|(?:GCC )?unroll(?: ?\(? ?[0-9]+ ?\)?)?"
     rb"|(?:message|GCC (?:warning|error)) ?\(? ?\"[^\"]*\" ?\)?"
 )
+# It expands these words, but hardly anybody has such macros.
+_PACK = pattern(rb"pack ?\( ?(?:push|pop) ?(?:, ?[0-9]+ ?)?\)")
+_DEFINES_PACK = pattern(rb"(?m)^#define (?:push|pop)\b")
 # Blanks of Unicode, which are tokens to the preprocessor where it prints, and blanks otherwise: a directive may stand
 # behind one (clang/lib/Lex/Lexer.cpp, `CheckUnicodeWhitespace`; UnicodeCharSets.h).
 _BLANKS = pattern(
@@ -124,13 +127,23 @@ def numbered(text: bytes) -> frozenset[str]:
     marks = _positions(text, mark(LINE).encode())
     endings = native.search_in(text, [name[-_ENDING:] for name in _PLACES])
     places = [at for name in _PLACES if name[-_ENDING:] in endings for at in _positions(text, name)]
-    if not marks and not places:
+    types = names_types(text)
+    if not (marks or places or types):
         return frozenset()
     if b'R"' in text:
         return everywhere  # which may have lines that look like markers
     if not all(_is_in_library(text, at) for at in places):
         return everywhere
-    return frozenset(_decoded(_file_at(text, at)) for at in marks)
+    found = {_file_at(text, at) for at in marks}
+    if types:
+        found.update(_of_types(text))
+    return frozenset(map(_decoded, found))
+
+
+def names_types(text: bytes) -> bool:
+    """May it show the place of a type without a name?"""
+    endings = native.search_in(text, [name[-_ENDING:] for name in _NAMES_OF_TYPES])
+    return any(name[-_ENDING:] in endings and name in text for name in _NAMES_OF_TYPES)
 
 
 def assembly(text: bytes) -> bytes | None:
@@ -154,15 +167,34 @@ def assembly(text: bytes) -> bytes | None:
 
 
 def is_plain(text: bytes) -> bool:
-    """Is it certain that no pragma depends on a macro, and that no directive is seen by a compile alone?"""
+    """Is it certain that no pragma depends on a macro, and that no directive is seen by a compile alone? (For a text
+    that `may_expand_pack`, another question has to be asked.)"""
     if (not text.isascii() or any(escape in text for escape in _ESCAPES)) and _BLANKS.search(text):
         return False
-    return all(map(is_plain_pragma, {found[1] for found in _PRAGMA.finditer(text)}))
+    return all(is_plain_pragma(words) or _PACK.fullmatch(words) for words in _pragmas(text))
 
 
 def is_plain_pragma(words: bytes) -> bool:
     """Does the parser leave all words of the pragma as they are?"""
-    return _PLAIN_PRAGMA.fullmatch(b" ".join(words.split())) is not None
+    return _PLAIN_PRAGMA.fullmatch(_spaced(words)) is not None
+
+
+def may_expand_pack(text: bytes) -> bool:
+    """Has it a `#pragma pack(push, 1)`, where `push` may be a macro?"""
+    return b"pack" in text and any(map(_PACK.fullmatch, _pragmas(text)))
+
+
+def defines_pack(text: bytes) -> bool:
+    """Is it, in a text with all definitions (-dD)?"""
+    return bool(_DEFINES_PACK.search(text))
+
+
+def _pragmas(text: bytes) -> set[bytes]:
+    return {_spaced(found[1]) for found in _PRAGMA.finditer(text)}
+
+
+def _spaced(words: bytes) -> bytes:
+    return b" ".join(words.split())
 
 
 def without_witnesses(text: bytes, replaced: Callable[[str], object], files: Collection[object]) -> bytes | None:
@@ -190,6 +222,18 @@ def _file_at(text: bytes, at: int) -> bytes:
     """The name of the file that the text is of there."""
     found = _marker_before(text, at)
     return found[1] if found else b""
+
+
+def _of_types(text: bytes) -> set[bytes]:
+    """The files in whose text a type without a name may be."""
+    found = set[bytes]()
+    name, begin = b"", 0
+    for marker in [*_MARKER.finditer(text), None]:
+        if name not in found and _TYPE.search(text, begin, marker.start() if marker else len(text)):
+            found.add(name)
+        if marker:
+            name, begin = marker[1], marker.end()
+    return found
 
 
 def _is_in_library(text: bytes, at: int) -> bool:
