@@ -10,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, build_with, counts, header_lab, headers, kept, prepare, prepared, wait, words
+from header_lab import (
+    BOTH,
+    WRAPPER,
+    build,
+    build_with,
+    counts,
+    header_lab,
+    headers,
+    kept,
+    prepare,
+    prepared,
+    wait,
+    words,
+)
 from hip import HIT, Lab, only_19, settle
 from hipcache.base import features
 from hipcache.driver_header import entry, header
@@ -61,7 +74,7 @@ def test_an_empty_store_compares_nothing_again(prepared: Lab) -> None:
 def test_a_source_of_which_it_came_to_nothing_is_not_tried_again_for_an_empty_store(prepared: Lab) -> None:
     for why in ("fails", "in vain the last time"):
         shutil.rmtree(prepared.store)
-        build(prepared, 1, body="struct string_view {};\n")
+        build(prepared, 1, body="int __sv_check;\n")
         assert prepared.stats()["without_preamble"] == {why: 1}
 
 
@@ -176,36 +189,62 @@ def test_an_error_that_clang_puts_off_is_no_less_one(prepared: Lab) -> None:
     assert b"for_host_alone" in cached.err
 
 
+VIEW = """\
+namespace std {
+inline constexpr __SIZE_TYPE__ __sv_check(__SIZE_TYPE__ size, __SIZE_TYPE__ at, const char*) {
+  return at > size ? for_host_alone(), 0 : at;
+}
+template <class T> struct basic_string_view {
+  T n;
+  constexpr T substr(T at) const { return std::__sv_check(n, at, ""); }
+  constexpr bool empty() const { return n == 0; }
+};
+using string_view = basic_string_view<__SIZE_TYPE__>;
+}
+"""
+SUBSTR = "__device__ int bad() { if (false) return std::string_view{3}.substr(1); return 1; }\n"
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "text",
     [
-        "inline int string_view;",
-        "int string_\\\nview;",
-        "int string_\\\f\nview;",
-        "#define OF(a) a##sv",
-        "#define JOINED(a, b) a##b\nint JOINED(string_, view);",
-        'int f() { return sizeof "" /**/ sv; }',
-        '#if 0\nint f() { return sizeof ""sv; }\n#endif',
-        '#if 0\nint f() { return sizeof ""s\\\rv; }\n#endif',
-        "#define OF(a) __sv_check(a, a, a)",
-        "inline int __sv_type;",
-        "inline int __sv_wrapper;",
-        "inline int _S_to_string_view;",
-        "",
+        SUBSTR,
+        "template <class T> __device__ int of(T t) { if (false) return t.substr(1); return 1; }\n"
+        "__device__ int bad() { return of(std::string_view{3}); }\n",
+        "__device__ int bad() { constexpr auto n = std::string_view{3}.substr(1); return n; }\n",
+        "template struct std::basic_string_view<int>;\n" + SUBSTR,
+        "template struct __attribute__((unavailable)) std::basic_string_view<int>;\n" + SUBSTR,
+        "__device__ int bad() { if (false) return std::__sv_check(1, 2, 0); return 1; }\n",
+        "__device__ int bad() { if (false) return (&std::__sv_check)(1, 2, 0); return 1; }\n",
+        "#define JOINED(a, b) a##b\n"
+        "__device__ int bad() { if (false) return (&std::JOINED(__sv_, check))(1, 2, 0); return 1; }\n",
     ],
 )
 def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
-    """Nothing of the call is left in the module: the words of the source tell that there may be one."""
-    header_lab.write("system/own_view.hpp", f"{text}\n")
-    body = '#include "own_view.hpp"\n__device__ int bad() { if (false) return below(1); return 1; }\n'
-    header_lab.write("bad.hip", body)
-    prepare(header_lab, "-isystem", "system")
-    more = [] if text else ["-DVIEW=std::string_view"]
-    argv = header_lab.words(*words(header_lab), "-isystem", "system", *more, source="bad.hip")
+    """Nothing of the call is left in the module."""
+    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{VIEW}#ifdef _DOUBLED"))
+    header_lab.write("bad.hip", text)
+    prepare(header_lab)
+    argv = header_lab.words(*words(header_lab), source="bad.hip")
     plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
     assert plain.status
     assert (cached.status, cached.err) == (plain.status, plain.err)
+
+
+def test_a_name_that_checks_nothing_is_no_reason_to_go_without(header_lab: Lab) -> None:
+    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{VIEW}#ifdef _DOUBLED"))
+    prepare(header_lab)
+    build(header_lab, 1, body="__device__ int of(std::string_view s) { return s.empty(); }\n")
+    assert counts(header_lab)["used"] == BOTH
+
+
+def test_one_whose_check_is_another_function_is_not_made_for_devices(header_lab: Lab) -> None:
+    other = VIEW.replace("__SIZE_TYPE__ at, const", "int at, const")
+    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{other}#ifdef _DOUBLED"))
+    wait(header_lab)
+    build(header_lab, 1)
+    assert counts(header_lab)["made"] == BOTH - 1
 
 
 def test_a_paste_of_other_names_needs_no_text(prepared: Lab) -> None:
@@ -290,7 +329,6 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "A=1" "-D" "A=2"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-U" "A" "-D" "A(x)=x"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "VIEW=std::string_view"', True),
-        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "OF(a)=sizeof \\"\\"sv"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "X=/*" "-D" "NDEBUG" "-D" "Z=*/"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-U" " NDEBUG"', False),
     ],

@@ -141,6 +141,7 @@ def test_macros_that_the_header_asks_for_need_its_text(prepared: Lab, name: str)
     [
         "inline int counted = __COUNTER__;",
         "inline const char* named() { return __PRETTY_FUNCTION__; }",
+        "inline const char* called() { return __func__; }",
         "inline int numbered() { return __LINE__; }",
         "#include <once.hpp>",
         "#include <said_once.hpp>",
@@ -170,10 +171,12 @@ TAKES = '#pragma clang diagnostic ignored "-Wignored-pragmas"\n#pragma pop_macro
     ("more", "body"),
     [
         (f"{KEEPS}#endif\n", TAKES),
+        ('#pragma push_macro/**/("VALUE")\n', TAKES),
+        ('#define NAME "VALUE"\n#pragma push_macro(NAME)\n', TAKES),
         ("#undef __has_feature\n", "#ifdef __has_feature\nint there;\n#endif\n"),
         ("%: /**/ undef\f/*\n*/__INCLUDE_LEVEL__\n", "#ifdef __INCLUDE_LEVEL__\nint there;\n#endif\n"),
     ],
-    ids=["left", "builtin", "level"],
+    ids=["left", "comment", "computed", "builtin", "level"],
 )
 def test_a_header_that_leaves_what_a_pch_loses_is_not_precompiled(header_lab: Lab, more: str, body: str) -> None:
     header_lab.write(f"own/{header.NAME}", f"{WRAPPER}{more}")
@@ -196,6 +199,8 @@ def test_a_pass_that_takes_back_what_the_header_left_is_plain(header_lab: Lab) -
     build(header_lab, 1, body=taken)
     assert set(edited(header_lab, KERNEL)) == {"macros True"}
     assert {question.split()[0] for question in edited(header_lab, f"{taken}{KERNEL}")} == {"macros", "text"}
+    taken = taken.replace("int there = NUMBER", "int there = OTHER")
+    assert {question.split()[0] for question in edited(header_lab, f"{taken}{KERNEL}", "-DOTHER=NUMBER")} == {"text"}
 
 
 @only_19
@@ -261,3 +266,5 @@ def test_its_macros_are_those_of_the_compiler_behind_it() -> None:
     expected = b"#pragma GCC system_header\n#undef C\n#undef E\n#define B(x) x\n#define E 5\n"
     assert header.behind(before, after) == expected
     assert not header.behind(before, after + b"#define G \\\n#define H 1\n")
+    letters = "#define \u05d0 1\n#define Z\u00e9 2\n#define Z\u00e8 3\n".encode()
+    assert set(header.behind(b"", letters).splitlines()[1:]) == set(letters.splitlines())

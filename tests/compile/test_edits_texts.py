@@ -129,3 +129,13 @@ def test_a_line_of_a_header_without_types_is_none_to_an_assertion(lab: Lab) -> N
     lab.warm()
     lab.write("x.hpp", "// a line\n__host__ __device__ inline int x() { return 1; }\n")
     assert lab.compile().outcome == HIT
+
+
+def test_a_block_names_types_too(lab: Lab) -> None:
+    text = "template <class T> struct X { int a; };\nvoid run(void (^)(X<decltype(v)>));\n"
+    text = kernel("1", '#include "x.hpp"') + text + "void f() { run(^(X<decltype(v)> x) { (void)x; }); }\n"
+    lab.write("x.hpp", "inline auto v = [] {};\n")
+    lab.write("k.hip", f"#ifdef __HIP_DEVICE_COMPILE__\n{kernel('1')}#else\n{text}#endif\n")
+    before = lab.warm("-fblocks")
+    lab.write("x.hpp", "// a line\ninline auto v = [] {};\n")
+    lab.changed(before, "-fblocks")

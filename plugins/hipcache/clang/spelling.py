@@ -28,7 +28,7 @@ from hipcache.inputs.observing import plain
 _SWITCHES = frozenset(
     (
         *("addrsig", "aligned-allocation", "apply-global-visibility-to-externs", "approx-func", "associative-math"),
-        *("autolink", "blocks", "char8_t", "color-diagnostics", "common", "convergent-functions"),
+        *("autolink", "char8_t", "color-diagnostics", "common", "convergent-functions"),
         *("cuda-allow-variadic-functions", "cuda-is-device", "cxx-exceptions", "data-sections", "denormal-fp-math"),
         *("denormal-fp-math-f32", "deprecated-macro", "exceptions", "fast-math", "finite-loops", "finite-math-only"),
         *("fp-contract", "function-sections", "gnuc-version", "gpu-allow-device-init", "gpu-approx-transcendentals"),

@@ -7,10 +7,10 @@ It is made with the options of the pass, but for the user's -I, -iquote, -D and 
 one serves all sources of a build. One serves all architectures whose macros the header does not ask for either: a pass
 corrects those (-U, -D) that the compiler defines for the architecture it was made with.
 
-For a device TEXT declares the second of the header's two weak functions once more: with that, clang lists them in the
-order in which it does without a precompiled header (clang 16 to 22), and the bitcode is the same, byte for byte. It
-also poisons the names of std::string_view and of what its members call: a pass that names one fails, and is run
-plainly.
+For a device TEXT includes the header itself, between two declarations. The one behind it is of the second of the
+header's two weak functions: with that, clang lists them in the order in which it does without a precompiled header
+(clang 16 to 22), and the bitcode is the same, byte for byte. The one before it has clang refuse calls of __sv_check,
+with which std::string_view checks positions: a pass that has one fails, and is run plainly.
 """
 
 from __future__ import annotations
@@ -28,27 +28,32 @@ from hipcache.inputs import lexer, preprocessed
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
 _RULES = "9"
-# Ordinary passes read the declarations of functions of the host that constant ones of libstdc++ call: __sv_check names
-# one. It is behind members of std::string_view alone (clang 19's tree of the header has no other such function that is
-# no template; templates are instantiated in the pass). Where a call is computed or in dead code, nothing in the module
-# tells, so the preprocessor does: also of names that macros paste together (TokenLexer::Lex). An explicit instantiation
-# may use the private names that std::string has for it.
-_POISONED = (
-    *("string_view", "basic_string_view", "wstring_view", "u16string_view", "u32string_view"),
-    *("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view", "sv"),
-)
-_ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
+# libstdc++'s __sv_check names a function of the host. It is no template, so what clang says of that function where a
+# device calls it is lost with a precompiled header. (Clang 19 reads no other such function for it; templates are
+# instantiated in the pass.) So each call of it is an error, in templates when they are instantiated: the condition of
+# the attribute names a parameter, so it is looked at where the arguments are known. The names are poisoned, too: an
+# address can be taken without a call, and an explicit instantiation may use what std::string has for it.
+_POISONED = ("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view")
+_BEFORE = b"""# 1 "<hipcache>" 3
+namespace std {
+constexpr __SIZE_TYPE__ __sv_check(__SIZE_TYPE__ __n, __SIZE_TYPE__, const char*)
+    __attribute__((diagnose_if(((void)__builtin_constant_p(__n), true), "hipcache", "error")));
+}
+# 1 "<hipcache>"
+#include "%b"
+""" % NAME.encode()
+# That the header's function is that one: else the name would be ambiguous.
+_BEHIND = b"""static_assert(sizeof(decltype(&std::__sv_check)) != 0, "");
+extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);
+"""
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
-# The suffix of a literal is no token of its own.
-PUTS_OFF = pattern(rb'"sv\b')
 # As clang joins lines (Lexer::getEscapedNewLineSize).
 _SPLICE = pattern(rb"(?:\\|\?\?/)[ \t\f\v]*(?:\r\n|\n\r|[\r\n])")
-_MACRO = pattern(r"#define ([\w$]+)(\([^)]*\))? ?(.*)")
+_MACRO = pattern(r"#define ([^ (\n]+)(\([^)]*\))? ?(.*)")
 # Macros that clang 20 and 21 have marked as deprecated. A precompiled header loses the mark, and with it the warning.
-DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
-TEXTS = (DEPRECATED, PUTS_OFF)
+_DEPRECATED = pattern(rb"__AMDGCN_WAVEFRONT_SIZE")
 # The preprocessor checks the body of a macro where it is defined, not where it is used: before the names are poisoned.
 _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(_POISONED).encode())
 # Macros with other names are the user's alone: the header may not ask for them.
@@ -56,7 +61,7 @@ _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
 # What a file may leave besides macros: it is not read again, or has counted. (No word of code is one of these.)
 _LEAVES_MORE = pattern(rb"\b(?:once|import)\b|__COUNTER__")
-_KEEPS = pattern(rb"push_macro[ \t]*\([ \t]*\\?\"(\w+)")
+_KEEPS = pattern(rb"push_macro\b(?:[\s\0]*\([\s\0]*\\?\"(\w+))?")
 _KEPT = "hipcache_kept"
 # The end of a line that takes in the next one where it is read again.
 _GOES_ON = pattern(rb"(?m)(?:\\|\?\?/)[ \t\f\v]*$")
@@ -118,9 +123,9 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
         if option.role is Role.MACRO and (
-            texts_in(os.fsencode(option.value)) or not preprocessed.macro_of(option.value)
+            is_deprecated(os.fsencode(option.value)) or not preprocessed.macro_of(option.value)
         ):
-            return f"{option.value} may name what is deprecated, puts errors off, or takes in other options"
+            return f"{option.value} may name what is deprecated, or takes in other options"
         if option.role is Role.SEARCH and option.value.startswith("="):
             return f"{option.name} {option.value} may be below the sysroot"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
@@ -131,9 +136,9 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     return ""
 
 
-def texts_in(content: bytes) -> list[re.Pattern[bytes]]:
-    """Those of TEXTS that a file or the value of a macro has, also over two lines."""
-    return [text for text in TEXTS if text.search(joined(content))]
+def is_deprecated(content: bytes) -> bool:
+    """May a file, or the value of a macro, name a macro that is?"""
+    return bool(_DEPRECATED.search(joined(content)))
 
 
 def joined(content: bytes) -> bytes:
@@ -210,13 +215,21 @@ def off_key(front: FrontEnd) -> Key:
 def text(front: FrontEnd, left: Collection[str]) -> bytes:
     """TEXT. `left`: macros of which the header has left a definition to be taken back, which a PCH loses. They are
     poisoned, too: a pass that takes one back and names it fails."""
-    return _ON_DEVICE + preprocessed.poison({*_POISONED, *left}) if front.is_device else preprocessed.poison(left)
+    if not front.is_device:
+        return preprocessed.poison(left)
+    return _BEFORE + _BEHIND + preprocessed.poison({*_POISONED, *left})
 
 
 def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
     """The command that reads TEXT on standard input: a file would be listed as one that each pass has read."""
     written = ["-emit-pch", "-fno-pch-timestamp", *_listing_files(dependencies), "-o", output]
-    return [*_command(front), *written, "-x", "hip", "-"]
+    words = _command(front)
+    return [*(_without_header(words) if front.is_device else words), *written, "-x", "hip", "-"]
+
+
+def _without_header(words: list[str]) -> list[str]:
+    at = words.index(NAME)
+    return [*words[: at - 1], *words[at + 1 :]]
 
 
 def _listing_files(dependencies: str) -> list[str]:
@@ -232,7 +245,8 @@ def preprocessing(front: FrontEnd, output: str, dependencies: str, *, numbers: b
 
 def kept(contents: Iterable[bytes]) -> list[str]:
     """The macros whose definitions the files keep for later."""
-    return sorted({found[1].decode() for content in contents for found in _KEEPS.finditer(content)})
+    found = (found[1] for content in contents for found in _KEEPS.finditer(_code(content)))
+    return sorted({name.decode() for name in found if name})
 
 
 def pops(macros: Iterable[str]) -> bytes:
@@ -256,10 +270,7 @@ def listing(front: FrontEnd, output: str, *, macros: bool = False, behind: bool 
     """The command that lists the macros that the compiler defines by itself; with those of options, if they count; or
     those behind the header."""
     words = _command(front, macros=macros)
-    if not behind:
-        at = words.index(NAME)
-        del words[at - 1 : at + 1]
-    return [*words, "-E", "-dM", "-o", output, "-x", "hip", os.devnull]
+    return [*(words if behind else _without_header(words)), "-E", "-dM", "-o", output, "-x", "hip", os.devnull]
 
 
 def behind(before: bytes, after: bytes) -> bytes:
@@ -275,8 +286,9 @@ def behind(before: bytes, after: bytes) -> bytes:
 
 
 def is_lost(content: bytes) -> bool:
-    """Has the file something that a PCH loses?"""
-    return bool(_LOST.search(_code(content)))
+    """Has the file something that a PCH loses, and that `kept` does not tell?"""
+    code = _code(content)
+    return bool(_LOST.search(code)) or not all(found[1] for found in _KEEPS.finditer(code))
 
 
 def leaves_more(content: bytes) -> bool:

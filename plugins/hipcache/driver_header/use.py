@@ -7,7 +7,6 @@ that is not there, and if all that the header was made of is unchanged, before a
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -91,7 +90,7 @@ class DriverHeader:
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session, self.shelf)
         self._known: dict[tuple[str, ...], Made | None] = {}
-        self._texts: dict[str, list[re.Pattern[bytes]]] = {}
+        self._deprecated: dict[str, bool] = {}
         self._missed_in: dict[tuple[tuple[str, ...], ...], Observed | None] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
@@ -136,6 +135,8 @@ class DriverHeader:
         _, _, ready, why = self._fitting(front, self._known_as)
         if not ready or why or not ready.behind or entry.asks_for(ready.words, query.names):
             return None
+        if any(name in value for name in ready.left for value in front.macros):
+            return None  # a text is checked for poisoned names where it is defined
         identity = self.session.files.identity
         replaced = set(map(identity, query.replaced))
         if replaced and not replaced.isdisjoint(map(identity, ready.read)):
@@ -310,7 +311,7 @@ class DriverHeader:
         if any(map(header.is_lost, contents)):
             raise UnfitHeader("it undefines a builtin macro, or marks one, and a PCH does not")
         if front.is_device and any(map(header.has_poisoned_macro, contents)):
-            raise UnfitHeader("one of its macros names std::string_view")
+            raise UnfitHeader("one of its macros names what std::string_view has for itself")
         words = entry.pack_words(entry.words_of([*contents, expanded]))
         return Made(read, observed, names, macros, behind, left, pch=pch, reads=reads, words=words, since=started)
 
@@ -332,7 +333,8 @@ class DriverHeader:
             jobs.run_now(_LABEL, header.popping(front, str(source), str(path)))
             left = tuple(header.left(kept, path.read_bytes()))
         behind = b""
-        if marked and not preprocessed.numbered(text) and not any(map(header.leaves_more, contents)):
+        numbers = preprocessed.numbered(text) or preprocessed.names_types(text)
+        if marked and not numbers and not any(map(header.leaves_more, contents)):
             listed = []
             for is_behind in (False, True):
                 jobs.run_now(_LABEL, header.listing(front, str(path), macros=True, behind=is_behind))
@@ -373,14 +375,7 @@ class DriverHeader:
         headers = {file.path for file in made.reads.files}
         others = {path: digest for path, digest in digests.items() if path not in headers}
         mine = [path for path in others if not path.startswith(front.search.system)]
-        if any(self._has(header.DEPRECATED, path, others[path]) for path in mine):
-            return MESSAGES
-        # Errors may be lost where clang leaves nothing of a call, too; not in the library that has <string_view>.
-        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
-        calls = [path for path in others if front.is_device and os.path.dirname(path) not in library]
-        if any(self._has(header.PUTS_OFF, path, others[path]) for path in calls):
-            return UNDEFINED
-        return found
+        return MESSAGES if any(self._is_deprecated(path, others[path]) for path in mine) else found
 
     def _missed_by(self, made: Made, front: FrontEnd) -> Observed | None:
         """What a plain pass looks for in vain for the header (`Made.shadows`); None if it would find something. Found
@@ -391,14 +386,14 @@ class DriverHeader:
             self._missed_in[key] = None if shadows is None else Observed(missed=by_directory(shadows))
         return self._missed_in[key]
 
-    def _has(self, text: re.Pattern[bytes], path: str, digest: str) -> bool:
-        """Has the file with that digest such a text (`header.TEXTS`)?"""
-        if digest not in self._texts:
+    def _is_deprecated(self, path: str, digest: str) -> bool:
+        """May the file with that digest name a macro that is?"""
+        if digest not in self._deprecated:
             try:
-                self._texts[digest] = header.texts_in(Path(self.session.command.cwd, path).read_bytes())
+                self._deprecated[digest] = header.is_deprecated(Path(self.session.command.cwd, path).read_bytes())
             except OSError:
                 return True
-        return text in self._texts[digest]
+        return self._deprecated[digest]
 
     def _compared(
         self,
