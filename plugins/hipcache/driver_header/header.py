@@ -59,8 +59,10 @@ _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
-# What a file may leave besides macros: it is not read again, or has counted. (No word of code is one of these.)
+# What a file may leave besides macros: it is not read again, or has counted. (No word of code is one of these; but
+# texts of several words have them.)
 _LEAVES_MORE = pattern(rb"\b(?:once|import)\b|__COUNTER__")
+_SENTENCE = pattern(rb'"[^"\\\n]*\w +\w[^"\\\n]*"')
 _KEEPS = pattern(rb"push_macro\b(?:[\s\0]*\([\s\0]*\\?\"(\w+))?")
 _KEPT = "hipcache_kept"
 # The end of a line that takes in the next one where it is read again.
@@ -293,7 +295,7 @@ def is_lost(content: bytes) -> bool:
 
 def leaves_more(content: bytes) -> bool:
     """May what the preprocessor makes of other files depend on more of this one than its macros?"""
-    return bool(_LEAVES_MORE.search(content)) and bool(_LEAVES_MORE.search(_code(content)))
+    return bool(_LEAVES_MORE.search(content)) and bool(_LEAVES_MORE.search(_SENTENCE.sub(b"", _code(content))))
 
 
 def _code(content: bytes) -> bytes:
