@@ -157,3 +157,36 @@ def test_a_directive_behind_a_blank_that_the_preprocessor_prints_counts(lab: Lab
         lab.compile(f"-DVALUE={number}", "-Wno-unicode-whitespace")
     lab.write("k.hip", f"// a line\n{text}")
     lab.compile("-DVALUE=2", "-Wno-unicode-whitespace")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "#define TEXT(x) #x\n#define OF(x) TEXT(x)\n#define NAME OF(PLATFORM/value.hpp)\n#if __has_include(NAME)",
+        "#define NAME <PLATFORM/value.hpp>\n#if __has_include(NAME)",
+        "#define NAME <PLATFORM/value.hpp>\n#define ASKED(x) __has_include(x)\n#if ASKED(NAME)",
+        "#define NAME <PLATFORM/value.hpp>\n#define CAT(a, b) a##b\n#if CAT(__has_in, clude)(NAME)",
+        "#define NAME <PLATFORM/value.hpp>\n#if HAS(NAME)",
+    ],
+)
+def test_a_macro_in_the_name_of_a_file_that_is_asked_for_counts(lab: Lab, name: str) -> None:
+    """Where there is none of that name, nothing shows the macro."""
+    lab.write("mine/value.hpp", "#define VALUE 2\n")
+    lab.write("k.hip", kernel("VALUE", f"{name}\n#include NAME\n#else\n#define VALUE 1\n#endif"))
+    for platform in ("other", "mine", "third", "mine"):
+        lab.compile("-I.", f"-DPLATFORM={platform}", "-DHAS(x)=__has_include(x)")
+    for inserted in ("// a line\n", "// a line\n// two\n"):
+        lab.write("k.hip", inserted + kernel("VALUE", f"{name}\n#include NAME\n#else\n#define VALUE 1\n#endif"))
+        lab.compile("-I.", "-DPLATFORM=mine", "-DHAS(x)=__has_include(x)")
+
+
+@pytest.mark.parametrize("version", ["#define VERSION {}", "#define VERSION __LINE__"])
+def test_a_version_in_the_name_of_a_file_that_is_asked_for_counts(lab: Lab, version: str) -> None:
+    asks = "#define TEXT(x) #x\n#define OF(x) TEXT(x)\n#if __has_include(OF(VERSION))\n"
+    asks += "#define VALUE 2\n#else\n#define VALUE 1\n#endif"
+    lab.write("3", "")
+    for number in (1, 2, 3):
+        lab.write("version.hpp", version.format(number) + "\n")
+        lab.write("k.hip", kernel("VALUE", '#include "version.hpp"' + "\n" * number + asks))
+        lab.compile("-I.")

@@ -27,11 +27,12 @@ from hipcache.cache.spelling import Spelled, for_cuid, has_cuid
 from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.clang.host_object import renamed
-from hipcache.inputs import messages, outline, preprocessed, search
+from hipcache.inputs import includes, messages, outline, preprocessed, search
 from hipcache.inputs.observing import plain
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE, Query
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
+from hipcache.inputs.scans import Scan
 from hipcache.inputs.trace import Files, Untraceable
 
 # States of the files to compare with: of a branch or two, and before the edit.
@@ -209,6 +210,8 @@ class Edits:
         asks_lines = bool(edit.lines) and entry.lines is None
         if not (asks_lines or edit.marked) and self._is_unused(front, macros, edit.reads):
             return replace(entry, unused=tuple(sorted(macros.union(entry.unused))))
+        if includes.may_hide_mark([*map(includes.scan_macro, front.macros), *self._scans(front, edit.reads)]):
+            return None
         replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
         made = self.preprocess(front, Query(macros | {LINE} if asks_lines else macros, replaced, names))
         if made is None or preprocessed.is_expanded(made):
@@ -228,10 +231,12 @@ class Edits:
         """May a macro stand in a pragma of these files? (The parser expands OpenMP's where it does not ignore them.)"""
         if not front.separates_digits or any(option.text[0].startswith(_OF_PRAGMAS) for option in front.job.options):
             return True
+        return any(scan.expands_pragmas for scan in self._scans(front, reads))
+
+    def _scans(self, front: FrontEnd, reads: ReadSet) -> Iterator[Scan]:
         basedir = self.files.basedir
-        paths = (basedir.local(file.path) for file in reads.files)
-        scans = (self.files.read(path, own=front.search.is_own(path, basedir))[2] for path in paths)
-        return any(scan.expands_pragmas for scan in scans)
+        for path in (basedir.local(file.path) for file in reads.files):
+            yield self.files.read(path, own=front.search.is_own(path, basedir))[2]
 
     def _differs_by_pass(self, edit: Edit) -> bool:
         """May another pass see another text of the files that are not the system's?"""

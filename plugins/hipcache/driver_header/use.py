@@ -333,7 +333,7 @@ class DriverHeader:
             jobs.run_now(_LABEL, header.popping(front, str(source), str(path)))
             left = tuple(header.left(kept, path.read_bytes()))
         behind = b""
-        numbers = preprocessed.numbered(text) or preprocessed.names_types(text)
+        numbers = preprocessed.numbered(text) or preprocessed.names_types(text) or preprocessed.may_expand_pack(text)
         if marked and not numbers and not any(map(header.leaves_more, contents)):
             listed = []
             for is_behind in (False, True):

@@ -94,6 +94,17 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
     )
 
 
+def may_hide_mark(scans: Iterable[Scan]) -> bool:
+    """May the value of a macro come into the name of a file that a condition asks for (`__has_include`), and so be seen
+    nowhere else?"""
+    return any(
+        scan.asks_computed
+        or (scan.unclear and not scan.includes_computed)
+        or any("has" in piece for piece in scan.pieces)
+        for scan in scans
+    )
+
+
 def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
     """Has it a `#pragma GCC dependency`, or a _Pragma?"""
     if "dependency" in code and not code.isdisjoint(("GCC", "clang")):

@@ -55,11 +55,12 @@ def record(
     dated_by = any(_clocks(scan) & clocks for scan in texts.values())
     dated_by = dated_by or bool(_put_together(scans.values(), given, sorted(clocks)))
     assembles = any(scan.assembler_files for scan in texts.values())
-    text = preprocess(clocks if dated_by else frozenset()) if dated_by or assembles else None
+    tells = dated_by and not includes.may_hide_mark(texts.values())
+    text = preprocess(clocks if tells else frozenset()) if tells or assembles else None
     if text is not None:
         if any(files.status(path) != status for path, (status, _, _) in looked.items()):
             raise Untraceable("its files changed while hipcache read them")
-        clocks = clocks if preprocessed.is_expanded(text) else frozenset()
+        clocks = clocks if preprocessed.is_expanded(text) or tells != dated_by else frozenset()
         assembles = assembles and includes.assembles(text)
     for path, scan in texts.items():
         _refuse(path, scan, clocks, observed=observed is not None, assembles=assembles)
