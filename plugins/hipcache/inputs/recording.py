@@ -41,7 +41,7 @@ def record(
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
     known, all count as such); `first`: names of -include; `macros`: the values of -D and -U, after which no text can
     have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH; `preprocess`: gives the
-    preprocessed text with marks for those macros (`execution.passes.preprocess`).
+    preprocessed text with marks for those macros (`execution.passes.recorded`).
     Raises Untraceable if the result must not be kept.
     """
     began = times.change_limit(started)
