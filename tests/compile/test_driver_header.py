@@ -329,6 +329,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "A=1" "-D" "A=2"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-U" "A" "-D" "A(x)=x"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "VIEW=std::string_view"', True),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "_GLIBCXX_CONCEPT_CHECKS"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-D" "X=/*" "-D" "NDEBUG" "-D" "Z=*/"', False),
         ('"-include" "__clang_hip_runtime_wrapper.h" "-U" " NDEBUG"', False),
     ],

@@ -59,6 +59,8 @@ _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
+_CHECKS = "_GLIBCXX_CONCEPT_CHECKS"
+
 # What a file may leave besides macros: it is not read again, or has counted. (No word of code is one of these; but
 # texts of several words have them.)
 _LEAVES_MORE = pattern(rb"\b(?:once|import)\b|__COUNTER__")
@@ -135,6 +137,8 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     names = macros(front, all_of_them=True)
     if len(names) > len(set(names)):  # clang warns, and goes by their order
         return "a macro is defined twice"
+    if front.is_device and _CHECKS in names:
+        return f"with {_CHECKS} the header has instances of templates that name functions of the host"
     return ""
 
 
