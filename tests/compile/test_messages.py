@@ -198,10 +198,20 @@ def test_lines_are_those_of_places_and_those_with_numbers() -> None:
         SAID + "something else\n",
         SAID.rstrip("\n"),
         "      what?\n" + SAID,
+        "k.cpp:3:1: warning: of a text\n      with breaks\nk.cpp:4:9: note: by the user\n    3 | int x;\n      | ^\n",
+        "k.cpp:3:1: warning: of a text\n      with breaks\nk.cpp:4:9: note: by the user\nint x;\n^\n",
     ],
 )
 def test_what_is_not_understood_is_not_guessed(text: str) -> None:
     assert lines_of(text) is None
+
+
+def test_a_note_that_quotes_no_line_again_is_understood() -> None:
+    note = "k.cpp:3:7: note: initializer of 'n' is not a constant expression\n"
+    told = "k.cpp:3:7: warning: variable length arrays [-Wvla]\n    3 | int x[n];\n      |       ^\n"
+    declared = "k.cpp:2:5: note: declared here\n    2 | int n = f();\n      |     ^\n"
+    assert lines_of(told + note + declared) == {("k.cpp", 3): True, ("k.cpp", 2): True}
+    assert lines_of(told + note.replace("constant", "good") + declared) is None
 
 
 @pytest.mark.parametrize(

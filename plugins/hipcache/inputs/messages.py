@@ -73,7 +73,9 @@ def lines_of(text: str) -> Mapping[tuple[str, int], bool] | None:
             return None  # It may be the rest of a text with a line break.
         if quotes and _COMMENT.search(place[3] if place else line if marked else ""):
             return None
-        is_bare = place is not None and place[1] not in _NO_FILES and not _SAYS_NO_MORE.fullmatch(place[3])
+        # (also behind lines that look like the rest of a broken one)
+        is_bare = is_bare and line.startswith(_BROKEN) and not (numbered or marked or _CARET.fullmatch(line))
+        is_bare |= place is not None and place[1] not in _NO_FILES and not _SAYS_NO_MORE.fullmatch(place[3])
         in_snippet = name and (numbered or marked)
         if not (place or included or in_snippet or _MERE_WORDS.fullmatch(line)):
             unnumbered.append(line)
