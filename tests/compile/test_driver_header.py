@@ -232,11 +232,16 @@ def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, t
     assert (cached.status, cached.err) == (plain.status, plain.err)
 
 
-def test_a_name_that_checks_nothing_is_no_reason_to_go_without(header_lab: Lab) -> None:
+@pytest.mark.parametrize("flags", [(), ("-pedantic", "-Wc++98-compat")], ids=" ".join)
+def test_a_name_that_checks_nothing_is_no_reason_to_go_without(header_lab: Lab, flags: tuple[str, ...]) -> None:
     header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{VIEW}#ifdef _DOUBLED"))
-    prepare(header_lab)
-    build(header_lab, 1, body="__device__ int of(std::string_view s) { return s.empty(); }\n")
+    prepare(header_lab, *flags)
+    build(header_lab, 1, *flags, body="__device__ int of(std::string_view s) { return s.empty(); }\n")
     assert counts(header_lab)["used"] == BOTH
+
+
+def test_a_header_without_a_standard_library_declares_none(prepared: Lab) -> None:
+    assert "namespace 'std'" in build(prepared, 1, body="using namespace std;\n").messages
 
 
 def test_one_whose_check_is_another_function_is_not_made_for_devices(header_lab: Lab) -> None:

@@ -34,18 +34,21 @@ _RULES = "9"
 # the attribute names a parameter, so it is looked at where the arguments are known. The names are poisoned, too: an
 # address can be taken without a call, and an explicit instantiation may use what std::string has for it.
 _POISONED = ("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view")
-_BEFORE = b"""# 1 "<hipcache>" 3
+_REFUSED = b"__sv_check"
+_SILENT = b"""\
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Weverything"
+%b
+#pragma clang diagnostic pop
+"""
+_REFUSES = b"""\
 namespace std {
 constexpr __SIZE_TYPE__ __sv_check(__SIZE_TYPE__ __n, __SIZE_TYPE__, const char*)
     __attribute__((diagnose_if(((void)__builtin_constant_p(__n), true), "hipcache", "error")));
-}
-# 1 "<hipcache>"
-#include "%b"
-""" % NAME.encode()
+}"""
 # That the header's function is that one: else the name would be ambiguous.
-_BEHIND = b"""static_assert(sizeof(decltype(&std::__sv_check)) != 0, "");
-extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);
-"""
+_IS_ONE = b'static_assert(sizeof(decltype(&std::__sv_check)) != 0, "");'
+_ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
@@ -218,12 +221,14 @@ def off_key(front: FrontEnd) -> Key:
     return make_key("driver's header off", _compiler(front))
 
 
-def text(front: FrontEnd, left: Collection[str]) -> bytes:
+def text(front: FrontEnd, left: Collection[str], expanded: bytes) -> bytes:
     """TEXT. `left`: macros of which the header has left a definition to be taken back, which a PCH loses. They are
-    poisoned, too: a pass that takes one back and names it fails."""
+    poisoned, too: a pass that takes one back and names it fails. `expanded`: the header's text."""
     if not front.is_device:
         return preprocessed.poison(left)
-    return _BEFORE + _BEHIND + preprocessed.poison({*_POISONED, *left})
+    before, behind = (_SILENT % text if _REFUSED in expanded else b"" for text in (_REFUSES, _IS_ONE))
+    header = b'#include "%b"\n' % NAME.encode()
+    return before + header + behind + _ON_DEVICE + preprocessed.poison({*_POISONED, *left})
 
 
 def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:

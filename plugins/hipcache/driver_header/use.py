@@ -293,7 +293,7 @@ class DriverHeader:
         with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
             before, contents, expanded, left, behind = self._preprocessed(work)
-            text = session.jobs.scratch(f"{work.stem}-made.hip", header.text(front, left))
+            text = session.jobs.scratch(f"{work.stem}-made.hip", header.text(front, left, expanded))
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
         if traced.observed is None or set_back or traced.ended.stderr:
