@@ -232,6 +232,15 @@ def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, t
     assert (cached.status, cached.err) == (plain.status, plain.err)
 
 
+@only_19
+def test_the_files_above_a_message_in_it_are_those_of_a_plain_pass(header_lab: Lab) -> None:
+    more = f"{VIEW}template <class T> T least(T a, T b) {{ return b < a ? b : a; }}\n"
+    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{more}#ifdef _DOUBLED"))
+    prepare(header_lab)
+    body = "struct S { int a; };\n[[deprecated]] bool operator<(S, S);\nS g(S s) { return least(s, s); }\n"
+    assert "In file included from <built-in>" in build(header_lab, 1, body=body).messages
+
+
 @pytest.mark.parametrize("flags", [(), ("-pedantic", "-Wc++98-compat")], ids=" ".join)
 def test_a_name_that_checks_nothing_is_no_reason_to_go_without(header_lab: Lab, flags: tuple[str, ...]) -> None:
     header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{VIEW}#ifdef _DOUBLED"))
