@@ -189,6 +189,11 @@ def test_an_error_that_clang_puts_off_is_no_less_one(prepared: Lab) -> None:
     assert b"for_host_alone" in cached.err
 
 
+def extend(lab: Lab, more: str) -> None:
+    """Let the driver's header have these declarations, too."""
+    lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{more}#ifdef _DOUBLED"))
+
+
 VIEW = """\
 namespace std {
 inline constexpr __SIZE_TYPE__ __sv_check(__SIZE_TYPE__ size, __SIZE_TYPE__ at, const char*) {
@@ -223,7 +228,7 @@ SUBSTR = "__device__ int bad() { if (false) return std::string_view{3}.substr(1)
 )
 def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
     """Nothing of the call is left in the module."""
-    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{VIEW}#ifdef _DOUBLED"))
+    extend(header_lab, VIEW)
     header_lab.write("bad.hip", text)
     prepare(header_lab)
     argv = header_lab.words(*words(header_lab), source="bad.hip")
@@ -235,7 +240,7 @@ def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, t
 @only_19
 def test_the_files_above_a_message_in_it_are_those_of_a_plain_pass(header_lab: Lab) -> None:
     more = f"{VIEW}template <class T> T least(T a, T b) {{ return b < a ? b : a; }}\n"
-    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{more}#ifdef _DOUBLED"))
+    extend(header_lab, more)
     prepare(header_lab)
     body = "struct S { int a; };\n[[deprecated]] bool operator<(S, S);\nS g(S s) { return least(s, s); }\n"
     assert "In file included from <built-in>" in build(header_lab, 1, body=body).messages
@@ -243,7 +248,7 @@ def test_the_files_above_a_message_in_it_are_those_of_a_plain_pass(header_lab: L
 
 @pytest.mark.parametrize("flags", [(), ("-pedantic", "-Wc++98-compat")], ids=" ".join)
 def test_a_name_that_checks_nothing_is_no_reason_to_go_without(header_lab: Lab, flags: tuple[str, ...]) -> None:
-    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{VIEW}#ifdef _DOUBLED"))
+    extend(header_lab, VIEW)
     prepare(header_lab, *flags)
     build(header_lab, 1, *flags, body="__device__ int of(std::string_view s) { return s.empty(); }\n")
     assert counts(header_lab)["used"] == BOTH
@@ -255,7 +260,7 @@ def test_a_header_without_a_standard_library_declares_none(prepared: Lab) -> Non
 
 def test_one_whose_check_is_another_function_is_not_made_for_devices(header_lab: Lab) -> None:
     other = VIEW.replace("__SIZE_TYPE__ at, const", "int at, const")
-    header_lab.write(f"own/{header.NAME}", WRAPPER.replace("#ifdef _DOUBLED", f"{other}#ifdef _DOUBLED"))
+    extend(header_lab, other)
     wait(header_lab)
     build(header_lab, 1)
     assert counts(header_lab)["made"] == BOTH - 1

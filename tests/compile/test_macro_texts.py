@@ -173,11 +173,12 @@ def test_a_directive_behind_a_blank_that_the_preprocessor_prints_counts(lab: Lab
 def test_a_macro_in_the_name_of_a_file_that_is_asked_for_counts(lab: Lab, name: str) -> None:
     """Where there is none of that name, nothing shows the macro."""
     lab.write("mine/value.hpp", "#define VALUE 2\n")
-    lab.write("k.hip", kernel("VALUE", f"{name}\n#include NAME\n#else\n#define VALUE 1\n#endif"))
+    text = kernel("VALUE", f"{name}\n#include NAME\n#else\n#define VALUE 1\n#endif")
+    lab.write("k.hip", text)
     for platform in ("other", "mine", "third", "mine"):
         lab.compile("-I.", f"-DPLATFORM={platform}", "-DHAS(x)=__has_include(x)")
     for inserted in ("// a line\n", "// a line\n// two\n"):
-        lab.write("k.hip", inserted + kernel("VALUE", f"{name}\n#include NAME\n#else\n#define VALUE 1\n#endif"))
+        lab.write("k.hip", inserted + text)
         lab.compile("-I.", "-DPLATFORM=mine", "-DHAS(x)=__has_include(x)")
 
 

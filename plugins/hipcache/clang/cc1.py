@@ -234,9 +234,12 @@ def _why_refused(word: str) -> str:
     return next((reason for reason, names in _REASONS.items() if word.startswith(names)), "compiler_option")
 
 
+def sysroot(options: Sequence[Option]) -> str | None:
+    return next((option.value for option in reversed(options) if option.name == "-isysroot"), None)
+
+
 def search_path(options: Sequence[Option]) -> SearchPath:
-    """(A `=` that begins a directory stands for the sysroot: CompilerInvocation.cpp, ParseHeaderSearchArgs.)"""
-    sysroot = next((option.value for option in reversed(options) if option.name == "-isysroot"), None)
+    root = sysroot(options)
     groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
     own: list[str] = []
     for option in options:
@@ -245,8 +248,7 @@ def search_path(options: Sequence[Option]) -> SearchPath:
         if option.name.startswith("-internal-") and option.value.startswith("/"):
             own.append(option.value.rstrip("/") + "/")
         group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
-        below = sysroot is not None and option.value.startswith("=") and not option.name.startswith("-internal-")
-        groups[group].append(os.path.join(sysroot or "", option.value[1:].lstrip("/")) if below else option.value)
+        groups[group].append(_directory(option, root))
     angled = groups["angled"] + groups["system"] + groups["after"]
     system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
     return SearchPath(
@@ -256,3 +258,11 @@ def search_path(options: Sequence[Option]) -> SearchPath:
         len(groups["angled"]),
         tuple(own),
     )
+
+
+def _directory(option: Option, root: str | None) -> str:
+    """That which is searched. A `=` that begins it stands for the sysroot, if one is given (CompilerInvocation.cpp,
+    ParseHeaderSearchArgs)."""
+    if root is None or not option.value.startswith("=") or option.name.startswith("-internal-"):
+        return option.value
+    return os.path.join(root, option.value[1:].lstrip("/"))

@@ -172,7 +172,8 @@ class FrontEnd:
 
     @property
     def sysroot(self) -> str:
-        return next((option.value for option in reversed(self.job.options) if option.name == "-isysroot"), "/")
+        given = cc1.sysroot(self.job.options)
+        return "/" if given is None else given
 
     @property
     def macro_prefix_maps(self) -> list[str]:

@@ -35,6 +35,7 @@ _RULES = "9"
 # address can be taken without a call, and an explicit instantiation may use what std::string has for it.
 _POISONED = ("__sv_check", "__sv_limit", "__sv_type", "__sv_wrapper", "_S_to_string_view")
 _REFUSED = b"__sv_check"
+# What TEXT says of it, without a word from clang.
 _SILENT = b"""\
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Weverything"
@@ -62,8 +63,8 @@ _NAMES_POISONED = pattern(rb"(?m)^[ \t]*#[ \t]*define\b.*\b(?:%b)\b" % "|".join(
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 
+# With it libstdc++ calls constant templates, which are instantiated in the header itself, for functions of the host.
 _CHECKS = "_GLIBCXX_CONCEPT_CHECKS"
-
 # What a file may leave besides macros: it is not read again, or has counted. (No word of code is one of these; but
 # texts of several words have them.)
 _LEAVES_MORE = pattern(rb"\b(?:once|import)\b|__COUNTER__")

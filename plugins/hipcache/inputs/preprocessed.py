@@ -125,8 +125,7 @@ def numbered(text: bytes) -> frozenset[str]:
     if not is_plain(text):
         return everywhere
     marks = _positions(text, mark(LINE).encode())
-    endings = native.search_in(text, [name[-_ENDING:] for name in _PLACES])
-    places = [at for name in _PLACES if name[-_ENDING:] in endings for at in _positions(text, name)]
+    places = [at for name in _those_in(text, _PLACES) for at in _positions(text, name)]
     types = names_types(text)
     if not (marks or places or types):
         return frozenset()
@@ -142,8 +141,12 @@ def numbered(text: bytes) -> frozenset[str]:
 
 def names_types(text: bytes) -> bool:
     """May it show the place of a type without a name?"""
-    endings = native.search_in(text, [name[-_ENDING:] for name in _NAMES_OF_TYPES])
-    return any(name[-_ENDING:] in endings and name in text for name in _NAMES_OF_TYPES)
+    return bool(_those_in(text, _NAMES_OF_TYPES))
+
+
+def _those_in(text: bytes, names: Collection[bytes]) -> list[bytes]:
+    endings = native.search_in(text, [name[-_ENDING:] for name in names])
+    return [name for name in names if name[-_ENDING:] in endings and name in text]
 
 
 def assembly(text: bytes) -> bytes | None:

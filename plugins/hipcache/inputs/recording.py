@@ -52,15 +52,17 @@ def record(
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
     texts = {**{f"-D {macro}": includes.scan_macro(macro) for macro in macros}, **scans}
-    dated_by = any(_clocks(scan) & clocks for scan in texts.values())
-    dated_by = dated_by or bool(_put_together(scans.values(), given, sorted(clocks)))
+    dated_by = any(_clocks(scan) & clocks for scan in texts.values()) or bool(
+        _put_together(scans.values(), given, sorted(clocks))
+    )
     assembles = any(scan.assembler_files for scan in texts.values())
-    tells = dated_by and not includes.may_hide_mark(texts.values())
-    text = preprocess(clocks if tells else frozenset()) if tells or assembles else None
+    is_hidden = dated_by and includes.may_hide_mark(texts.values())
+    marked = clocks if dated_by and not is_hidden else frozenset[str]()
+    text = preprocess(marked) if marked or assembles else None
     if text is not None:
         if any(files.status(path) != status for path, (status, _, _) in looked.items()):
             raise Untraceable("its files changed while hipcache read them")
-        clocks = clocks if preprocessed.is_expanded(text) or tells != dated_by else frozenset()
+        clocks = clocks if is_hidden or preprocessed.is_expanded(text) else frozenset()
         assembles = assembles and includes.assembles(text)
     for path, scan in texts.items():
         _refuse(path, scan, clocks, observed=observed is not None, assembles=assembles)
