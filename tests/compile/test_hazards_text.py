@@ -3,6 +3,8 @@ no text, however odd, takes long."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hip import BARE, HIP_IN_SHORT, HIT, LAUNCHER, Lab, kernel, only_15
 
@@ -43,6 +45,8 @@ def test_two_slashes_in_the_name_of_a_header_are_no_comment(lab: Lab, directive:
         ("-Wc++98-compat-pedantic", "}\n", "}"),
         ("-Werror=newline-eof", "}\n", "}"),
         ("-Werror=documentation", "/// a", "/// \\param x"),
+        ("-Winvalid-utf8", "/// a", "/// \udce9"),
+        ("-pedantic", "/// a", "/// \udce9"),
     ],
 )
 def test_a_warning_about_comments_or_the_last_line_is_not_lost(lab: Lab, flag: str, old: str, new: str) -> None:
@@ -51,12 +55,30 @@ def test_a_warning_about_comments_or_the_last_line_is_not_lost(lab: Lab, flag: s
     lab.write("k.hip", text)
     flags = (*BARE, "-isystem", "system", flag)
     lab.warm(*flags)
-    lab.write("k.hip", text.replace(old, new))
+    lab.write("k.hip", os.fsencode(text.replace(old, new)))
     after = lab.compile(*flags)
     if flag == "-Wc++98-compat-pedantic" and int(lab.version) >= 20:
         pytest.skip("this clang does not warn of it")
     assert after.messages, "clang has nothing to say about it: the test shows nothing"
     assert after.outcome != HIT
+
+
+@pytest.mark.parametrize("flag", ["-Wall", "-Wextra", "-std=c++20"])
+def test_a_comment_in_another_encoding_is_as_good_as_none(lab: Lab, flag: str) -> None:
+    lab.write("k.hip", kernel("7").encode() + "// \u00a9 the authors\n".encode("latin-1"))
+    lab.warm(*BARE, flag)
+    lab.write("k.hip", kernel("7").encode() + "// \u00a9 and \u00ae\n".encode("latin-1"))
+    after = lab.compile(*BARE, flag)
+    assert (after.outcome, after.messages) == (HIT, "")
+
+
+def test_a_pragma_that_asks_about_the_encoding_of_comments_is_seen(lab: Lab) -> None:
+    text = kernel("7") + '#pragma clang diagnostic warning "-Winvalid-utf8"\n// '
+    lab.write("k.hip", text + "a\n")
+    lab.warm(*BARE)
+    lab.write("k.hip", os.fsencode(text + "\udce9\n"))
+    after = lab.compile(*BARE)
+    assert "invalid UTF-8" in after.messages
 
 
 def test_a_pragma_that_switches_a_warning_about_the_last_line_on_is_seen(lab: Lab) -> None:

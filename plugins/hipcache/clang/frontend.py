@@ -26,6 +26,7 @@ _ABOUT_COMMENTS = (
     "-Weverything",
     "-Wdocumentation",
     "-Wnewline-eof",
+    "-Winvalid-utf8",
     "-Wc++98-compat-pedantic",
     "-pedantic",
     "-Wpedantic",

@@ -20,7 +20,7 @@ from hipcache.inputs import lexer, preprocessed, token_pasting
 from hipcache.inputs.scans import Scan
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
-_COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
+_COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment", b"invalid-utf8")
 _DIAGNOSTIC = pattern(rb"diagnostic +(?:warning|error|fatal)")
 _DEPENDENCY = pattern(rb"GCC +dependency")
 _ASSEMBLER_INCLUDE = pattern(rb"\.include\b")

@@ -10,7 +10,7 @@ clang tells of code that is indented by its columns.) Blanks at the ends of line
 raw strings. So two texts that come out the same differ only in comments behind or between the same tokens.
 
 A file in which it is not plain what is a comment has no outline, and is compared as it stands; so does one whose
-comments clang may have something to say about (-Wcomment, -Winvalid-utf8), and one that numbers its lines itself
+comments clang may have something to say about (-Wcomment), and one that numbers its lines itself
 (#line), since messages give other places than it has.
 
 Lexical rules: `native/lexer.c`.

@@ -21,7 +21,7 @@ from hipcache.base.values import dataclass
 from hipcache.inputs.readset import Status
 
 # To be raised with each change of what a scan looks for.
-_FORMAT = "5"
+_FORMAT = "6"
 _MOST_FILES = 2000
 
 
