@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.patterns import pattern
@@ -35,8 +37,16 @@ class Cc1Job:
 
     def value(self, role: Role, name: str = "") -> str:
         """The value of the last option with this role (and name); empty if there is none."""
-        found = [o.value for o in self.options if o.role is role and (not name or o.name == name)]
+        found = [value for each, value in self._by_role.get(role, ()) if not name or each == name]
         return found[-1] if found else ""
+
+    @cached_property
+    def _by_role(self) -> Mapping[Role, Sequence[tuple[str, str]]]:
+        """(name, value) of each option: there may be thousands that name a directory."""
+        found: dict[Role, list[tuple[str, str]]] = {}
+        for option in self.options:
+            found.setdefault(option.role, []).append((option.name, option.value))
+        return found
 
     @property
     def source(self) -> str:
@@ -50,8 +60,7 @@ class Cc1Job:
     @property
     def all_headers(self) -> bool:
         """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
-        roles = {option.role for option in self.options}
-        return Role.DEPENDENCIES not in roles or Role.DEPENDENCY_STYLE in roles
+        return Role.DEPENDENCIES not in self._by_role or Role.DEPENDENCY_STYLE in self._by_role
 
 
 @dataclass(frozen=True)
@@ -90,9 +99,9 @@ def split(text: str) -> tuple[list[tuple[str, ...]], str]:
     for line in _LINE.findall(text):
         if line.startswith(' "'):
             words = _WORD.findall(line)
-            if "".join(f' "{word}"' for word in words) != line.removesuffix("\n"):
+            if ' "' + '" "'.join(words) + '"' != line.removesuffix("\n"):
                 raise PassThrough("plan", "a line that is not a command")
-            jobs.append(tuple(_ESCAPE.sub(r"\1", word) for word in words))
+            jobs.append(tuple(_ESCAPE.sub(r"\1", word) if "\\" in word else word for word in words))
         elif not _BANNER.match(line) and line.strip():
             if '" "' in line:
                 raise PassThrough("plan", "a message that looks like a command")

@@ -118,7 +118,7 @@ class Made:
         try:
             found = unpack_json(packed)
             opened, there, directories, links = (set(map(str, found[name])) for name in _LISTS)
-            missed = {place: set(names) for place, names in found["missed"].items()}
+            missed = {place: frozenset(names) for place, names in found["missed"].items()}
             observed = Observed(opened, there, directories, missed, links)
             read, names, left = (tuple(map(str, found[name])) for name in ("read", "names", "left"))
             macros, behind = str(found["macros"]).encode(), str(found["behind"]).encode("latin-1")

@@ -26,9 +26,8 @@ from hipcache.driver_header.trust import Trust, Turn
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, preprocessed
-from hipcache.inputs.observing import Observed
+from hipcache.inputs.observing import Observed, missing
 from hipcache.inputs.preprocessed import Query
-from hipcache.inputs.readset import by_directory
 from hipcache.inputs.trace import Untraceable
 from hipcache.store.local import LocalStore
 
@@ -383,7 +382,7 @@ class DriverHeader:
         key = made.names, tuple(header.directories(front))
         if key not in self._missed_in:
             shadows = made.shadows(front, self.session.files)
-            self._missed_in[key] = None if shadows is None else Observed(missed=by_directory(shadows))
+            self._missed_in[key] = None if shadows is None else Observed(missed=missing(shadows))
         return self._missed_in[key]
 
     def _is_deprecated(self, path: str, digest: str) -> bool:

@@ -9,7 +9,8 @@ Left out: what the pass wrote (its outputs, temporary files), and what the kerne
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from hipcache.base.native import SELF_LISTED
@@ -32,14 +33,14 @@ _LEADS_OUT = pattern(r"/(?:cwd|root|\.\.)(?:/|$)")
 @dataclass
 class Observed:
     """`opened`: files that were opened to be read; `there`: others that were there; `directories`: that were there;
-    `missed`: names that were not, by directory (as `readset.Absent`); `links`: that were read as links, or looked at as
-    such; `written`: files that were opened to be written; `unclear`: a path and why what it is cannot be told, both
-    empty if there is none."""
+    `missed`: names that were not, by directory (as `readset.Absent`; most directories share a set); `links`: that were
+    read as links, or looked at as such; `written`: files that were opened to be written; `unclear`: a path and why what
+    it is cannot be told, both empty if there is none."""
 
     opened: set[str] = field(default_factory=set)
     there: set[str] = field(default_factory=set)
     directories: set[str] = field(default_factory=set)
-    missed: dict[str, set[str]] = field(default_factory=dict)
+    missed: dict[str, frozenset[str]] = field(default_factory=dict)
     links: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     unclear: tuple[str, str] = ("", "")
@@ -58,10 +59,7 @@ class Observed:
             self.opened | other.opened,
             (self.there | other.there) - self.opened - other.opened,
             self.directories | other.directories,
-            {
-                place: self.missed.get(place, set()) | other.missed.get(place, set())
-                for place in {**self.missed, **other.missed}
-            },
+            joined(self.missed, other.missed),
             self.links | other.links,
             self.written | other.written,
             self.unclear if self.unclear[0] else other.unclear,
@@ -102,22 +100,58 @@ def parse(listed: bytes, ignore: str) -> Observed:
     seen.opened -= written
     seen.there -= written | seen.opened
     seen.links -= written
-    seen.missed = by_directory(missed)
-    seen = seen.joined(Observed(missed=_missed(unheld, ignore)))
+    with _one_at_a_time:
+        unheld_missed = _missed(unheld, ignore)
+    seen.missed = joined(missing(missed), unheld_missed)
     for place, names in by_directory(written).items():
-        seen.missed.get(place, set()).difference_update(names)
+        if place in seen.missed:
+            seen.missed[place] -= names
     return seen
 
 
-@lru_cache(maxsize=1)
-def _missed(rows: bytes, ignore: str) -> dict[str, set[str]]:
+_one_at_a_time = threading.Lock()
+
+
+@lru_cache(maxsize=2)
+def _missed(rows: bytes, ignore: str) -> dict[str, frozenset[str]]:
     """Paths that a pass has listed itself. The passes of a compile mostly miss the same ones: 40,000 for 1,000
     directories."""
     found = by_directory(row[2:] for row in os.fsdecode(rows).split("\0")[:-1])
     odd = [place for place, names in found.items() if "" in names or place.startswith((".", ignore))]
-    again = by_directory(_counted(path, ignore) for place in odd for path in paths([(place, found.pop(place))]))
-    again.get("", set()).discard("")
-    return Observed(missed=found).joined(Observed(missed=again)).missed
+    again = [_counted(path, ignore) for place in odd for path in paths([(place, found.pop(place))])]
+    return joined(_shared(found), missing(filter(None, again)))
+
+
+def missing(paths: Iterable[str]) -> dict[str, frozenset[str]]:
+    """As `Observed.missed`."""
+    return _shared(by_directory(paths))
+
+
+def _shared(missed: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
+    known: dict[frozenset[str], frozenset[str]] = {}
+    frozen = ((place, frozenset(names)) for place, names in missed.items())
+    return {place: known.setdefault(names, names) for place, names in frozen}
+
+
+def joined(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """The names of both."""
+    return {**one, **{place: _union(one[place], names) if place in one else names for place, names in other.items()}}
+
+
+@lru_cache(maxsize=1000)
+def _union(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    return one | other
+
+
+@lru_cache(maxsize=1000)
+def _without(names: frozenset[str], those: frozenset[str]) -> frozenset[str]:
+    return names - those
+
+
+def without(missed: Mapping[str, frozenset[str]], those: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Without these names, in whatever directory."""
+    gone = frozenset(those)
+    return {place: left for place, names in missed.items() if (left := _without(names, gone))}
 
 
 def _counted(path: str, ignore: str) -> str:
@@ -137,13 +171,16 @@ def changed(seen: Observed, status: Callable[[str], os.stat_result], began: floa
     """A path that came or went since `began` (nanoseconds); empty if there is none. The observer looks just before the
     kernel does: what differs between the two has changed its directory. `status`: os.lstat, of any path."""
     present = seen.opened | seen.there | seen.directories
-    there = by_directory(present)
+    there = missing(present)
     for place, names in there.items():
         for name in sorted(names.intersection(seen.missed.get(place, ()))):
             return place + name
     for absent, places in ((True, seen.missed), (False, there)):
         for place, names in places.items():
-            if not _is_there(place or ".", status) or latest(status(place or ".").st_mtime_ns) < began:
+            try:
+                if latest(status(place or ".").st_mtime_ns) < began:
+                    continue
+            except OSError:
                 continue
             for name in names:
                 if _is_there(place + name, status) == absent:
@@ -165,18 +202,12 @@ def _is_there(path: str, status: Callable[[str], os.stat_result]) -> bool:
     return True
 
 
-def shortest(missed: Mapping[str, set[str]], exists: Callable[[str], bool]) -> dict[str, set[str]]:
+def shortest(missed: Mapping[str, frozenset[str]], exists: Callable[[str], bool]) -> dict[str, frozenset[str]]:
     """The shortest missing part of each path, as names by directory."""
-    found: dict[str, set[str]] = {}
-    for place, names in missed.items():
-        directory = os.path.dirname(place)
-        if directory not in _ITSELF and not exists(directory):
-            above = shortest(by_directory([directory]), exists)
-        else:
-            above = {place: names}
-        for parent, missing in above.items():
-            found[parent] = found.get(parent, set()) | missing
-    return found
+    directories = {place: os.path.dirname(place) for place in missed}
+    gone = {place for place, path in directories.items() if path not in _ITSELF and not exists(path)}
+    found = {place: names for place, names in missed.items() if place not in gone}
+    return joined(found, shortest(missing(directories[place] for place in gone), exists)) if gone else found
 
 
 def unexplained(directories: set[str], files: set[str]) -> set[str]:

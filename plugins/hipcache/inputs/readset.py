@@ -23,6 +23,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from hipcache.base.keys import digest_file
@@ -209,7 +210,13 @@ def paths(missed: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
 
 def absent(missed: Mapping[str, Iterable[str]]) -> tuple[Absent, ...]:
     """`missed`: names by directory."""
-    return tuple((place, tuple(sorted(names))) for place, names in sorted(missed.items()))
+    return tuple((place, _ordered(frozenset(names))) for place, names in sorted(missed.items()))
+
+
+# Hundreds of directories have the same names.
+@lru_cache(maxsize=1000)
+def _ordered(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
 def alike(files: Iterable[ReadFile], identity: Callable[[str], object]) -> tuple[tuple[str, str], ...]:

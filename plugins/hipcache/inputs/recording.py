@@ -154,7 +154,7 @@ def _observed(
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
     # The identity of the tools covers the search of the loader: their digest is that of the libraries it found.
     libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
-    asked = {place: names - libraries for place, names in seen.missed.items() if names - libraries}
+    asked = observing.without(seen.missed, libraries)
     present = frozenset(there.union(path + "/" for path in directories))
     return Probes(observing.shortest(asked, files.is_directory), present)
 

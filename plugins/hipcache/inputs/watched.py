@@ -94,14 +94,14 @@ def of_observation(observation: Observation) -> Watched:
 def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """Each path once in each way, those of one directory together. What is known in more than one way stays so: all of
     it is checked."""
-    names: dict[str, set[str]] = {}
+    names: dict[str, tuple[str, ...]] = {}
     others: dict[Watched, None] = {}
     for entry in watched:
-        if entry.names:
-            names.setdefault(entry.path, set()).update(entry.names)
-        else:
+        if not entry.names:
             others[entry] = None
-    absent = (Watched(ABSENT, place, tuple(sorted(found))) for place, found in names.items())
+        elif names.setdefault(entry.path, entry.names) != entry.names:
+            names[entry.path] = tuple(sorted({*names[entry.path], *entry.names}))
+    absent = (Watched(ABSENT, place, found) for place, found in names.items())
     return tuple(
         sorted((*others, *absent), key=lambda entry: (*entry.path.rpartition("/"), entry.kind, str(entry.known)))
     )
