@@ -67,15 +67,16 @@ class Bench:
         places = sorted(("project", "clone"), key=lambda place: place != row.place)
         return tuple(self.directory / place for place in places) if row.base_dir or self.base_dir else ()
 
-    def build(self, tool: Tool, row: Row, only: Sequence[str] = ()) -> Times:
-        """Build the row's sources in an empty build directory; only the build itself is timed."""
+    def build(self, tool: Tool, row: Row, only: Sequence[str] = (), *, empty: bool = True) -> Times:
+        """Build the row's sources, or `only` these outputs, in a build directory that is `empty` or left as it is; only
+        the build itself is timed."""
         directory = self._build_directory(tool, row)
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir()
-        compiles = [one for one in self.compiles(tool, row) if not only or one.output in only]
-        (directory / "build.ninja").write_text(ninja_file(compiles), encoding="utf-8")
+        if empty:
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            (directory / "build.ninja").write_text(ninja_file(self.compiles(tool, row)), encoding="utf-8")
         server_before = tool.server_cpu()
-        argv = [self.ninja, "-j", str(self.cores)]
+        argv = [self.ninja, "-j", str(self.cores), *only]
         times = timed(argv, cwd=directory, env=tool.environment(), log=self.directory / f"{tool.name}.log")
         server = tool.server_cpu() - server_before
         return Times(times.wall, times.cpu + server, max(times.others - server, 0.0))

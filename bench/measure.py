@@ -28,6 +28,9 @@ class Times:
     cpu: float
     others: float = 0.0
 
+    def __add__(self, more: Times) -> Times:
+        return Times(self.wall + more.wall, self.cpu + more.cpu, self.others + more.others)
+
 
 def timed(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) -> Times:
     """Run `argv` to its end. Its output goes to `log`, whose end is part of the error if it fails.

@@ -15,7 +15,7 @@ def build_launcher_of_phases(program: Path) -> Path:
     """A launcher that tells when each phase ends (`phases.h`), of all C files but those of the library alone."""
     from hipcache import VERBS, __version__
 
-    of_library = ("bitcode", "lexer", "library", "observe")
+    of_library = ("bitcode", "fork_server", "lexer", "library", "observe")
     sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.stem.startswith(of_library)]
     words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
     words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']

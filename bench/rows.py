@@ -57,7 +57,7 @@ def _edits(count: int) -> tuple[Row, ...]:
 #: In the order in which they are measured.
 ROWS = (
     Row("cold", "cold, {base} architectures", empty=True, limit=0.72),
-    Row("cold-headers", "the same after another project", empty=True, headers=True, same_as="cold", limit=0.72),
+    Row("cold-headers", "the same after another project", empty=True, headers=True, limit=0.72),
     Row("warm", "nothing changed", same_as="cold", takes=3),
     Row("again", "fresh clone in the same directory", renewed=True, same_as="cold"),
     Row("unpacked", "the same, with the store from an archive", renewed=True, unpacked=True, same_as="cold"),

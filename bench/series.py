@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from build import Bench, Objects
+from measure import Times
 from page import say
 from rows import Row
 from tool import Size, Tool, difference
 from trouble import BenchError
 
 PLAIN = "plain"
+# Sources that each tool builds in its turn.
+_TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,7 @@ class Series:
                     if row.before:
                         self._fill(bench, row)
                     bench.write_sources(row)
-                    for tool in tools:
-                        samples += self._samples(bench, row, tool, number)
+                    samples += self._samples(bench, row, tools, number)
                 except BenchError as error:
                     say(f"{row.title}: {error}")
                     self.failures.append(row.title)
@@ -81,19 +83,40 @@ class Series:
                 tool.reset()
                 say(f"{row.title}: filling the store of {tool.title}: {bench.build(tool, first).wall:.1f} s")
 
-    def _samples(self, bench: Bench, row: Row, tool: Tool, number: int) -> list[Sample]:
-        """A row's builds of a tool."""
-        tool.bases = bench.bases(row)
-        if row.empty and not row.before and tool.caches:
-            tool.reset(headers=row.headers)
-        if row.unpacked and tool.caches:
-            tool.unpack()
+    def _samples(self, bench: Bench, row: Row, tools: Sequence[Tool], number: int) -> list[Sample]:
+        """A row's builds. Beside plain clang the tools take turns with some of the sources: a machine changes its speed
+        within minutes, so two builds of all of them, one after the other, compare little."""
+        for tool in tools:
+            tool.bases = bench.bases(row)
+            if row.empty and not row.before and tool.caches:
+                tool.reset(headers=row.headers)
+            if row.unpacked and tool.caches:
+                tool.unpack()
+        if any(tool.name == PLAIN for tool in tools):
+            outputs = [one.output for one in bench.compiles(tools[0], row)]
+            turns = [outputs[at : at + _TOGETHER] for at in range(0, len(outputs), _TOGETHER)]
+            return self._taken(bench, row, tools, number, turns)
+        return [
+            sample
+            for tool in tools
+            for _ in range(row.takes)
+            for sample in self._taken(bench, row, [tool], number, [[]])
+        ]
+
+    def _taken(
+        self, bench: Bench, row: Row, tools: Sequence[Tool], number: int, turns: Sequence[Sequence[str]]
+    ) -> list[Sample]:
+        """A build by each tool. `turns`: outputs of each turn (none: all)."""
+        counted = {tool.name: tool.counters() for tool in tools}
+        times = {tool.name: Times(0, 0) for tool in tools}
+        for turn in turns:
+            for tool in tools:
+                times[tool.name] += bench.build(tool, row, turn, empty=turn is turns[0])
         samples = []
-        for _ in range(row.takes if tool.caches else 1):
-            counted = tool.counters()
-            times = bench.build(tool, row)
-            outcome = tool.outcome(difference(counted, tool.counters()))
-            say(f"{row.title}, {tool.title}: {times.wall:.2f} s, CPU {times.cpu:.2f} s")
+        for tool in tools:
+            taken = times[tool.name]
+            outcome = tool.outcome(difference(counted[tool.name], tool.counters()))
+            say(f"{row.title}, {tool.title}: {taken.wall:.2f} s, CPU {taken.cpu:.2f} s")
             objects = bench.objects(tool, row)
             truth = self._truth.setdefault(row.name, objects) if tool.name == PLAIN else self._truth.get(row.name, {})
             plain = next((other for other in self._tools if other.name == PLAIN), None)
@@ -103,9 +126,9 @@ class Series:
                     row.name,
                     tool.name,
                     number,
-                    times.wall,
-                    times.cpu,
-                    times.others,
+                    taken.wall,
+                    taken.cpu,
+                    taken.others,
                     outcome,
                     tool.size(),
                     len(truth),
