@@ -18,6 +18,9 @@ from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
 
+# The status, digest and scan of each file, by its path.
+_Looked = Mapping[str, tuple[Status, str, Scan]]
+
 
 def record(
     files: Files,
@@ -45,45 +48,10 @@ def record(
     Raises Untraceable if the result must not be kept.
     """
     began = times.change_limit(started)
-    clocks = _left_builtin(macros)
-    dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
-    clocks -= dates
-    given = {piece for macro in macros for piece in includes.scan_macro(macro).pieces}
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
-    texts = {**{f"-D {macro}": includes.scan_macro(macro) for macro in macros}, **scans}
-    dated_by = any(_clocks(scan) & clocks for scan in texts.values()) or bool(
-        _put_together(scans.values(), given, sorted(clocks))
-    )
-    assembles = any(scan.assembler_files for scan in texts.values())
-    is_hidden = dated_by and includes.may_hide_mark(texts.values())
-    marked = clocks if dated_by and not is_hidden else frozenset[str]()
-    text = preprocess(marked) if marked or assembles else None
-    if text is not None:
-        if any(files.status(path) != status for path, (status, _, _) in looked.items()):
-            raise Untraceable("its files changed while hipcache read them")
-        clocks = clocks if is_hidden or preprocessed.is_expanded(text) else frozenset()
-        assembles = assembles and includes.assembles(text)
-    for path, scan in texts.items():
-        _refuse(path, scan, clocks, observed=observed is not None, assembles=assembles)
-    questions = () if observed else token_pasting.QUESTIONS
-    name = _put_together(scans.values(), given, (*questions, *sorted(clocks)))
-    if name:
-        kind = Unobserved if name in token_pasting.QUESTIONS else Untraceable
-        raise kind(f"its files may build {name} by token pasting")
-    shown = bool(dates) and _shows(dates, scans.values(), given, macros)
-    # A file of #embed is no C++.
-    as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
-    found: list[ReadFile] = []
-    for path, (status, digest, _) in looked.items():
-        system = user is not None and path not in user
-        # A header of the system is not edited.
-        try:
-            is_fixed = as_they_stand or path.startswith(search.system)
-            told = ("", "", ()) if is_fixed else outline.digests(files, path, digest)
-        except OSError as error:
-            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, *told))
+    shown = _refuse_texts(files, looked, macros, dated=dated, observed=observed is not None, preprocess=preprocess)
+    found = list(_read_files(files, looked, user, search))
     besides: list[OtherFile] = []
     if observed:
         looked_for = _observed(files, observed, scans, is_tools, began)
@@ -102,8 +70,61 @@ def record(
     return ReadSet(tuple(found), missed, present, alike(found, files.identity_of), others, links, epoch)
 
 
-def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> dict[str, tuple[Status, str, Scan]]:
-    """The status, digest and scan of each file, by its path."""
+def _refuse_texts(
+    files: Files,
+    looked: _Looked,
+    macros: Sequence[str],
+    *,
+    dated: bool,
+    observed: bool,
+    preprocess: Callable[[frozenset[str]], bytes | None],
+) -> bool:
+    """Can one of the texts show the date that SOURCE_DATE_EPOCH gives? Raises Untraceable for a text that depends on
+    more than files."""
+    clocks = _left_builtin(macros)
+    dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
+    clocks -= dates
+    given = {piece for macro in macros for piece in includes.scan_macro(macro).pieces}
+    scans = [scan for _, _, scan in looked.values()]
+    texts = {f"-D {macro}": includes.scan_macro(macro) for macro in macros}
+    texts |= {path: scan for path, (_, _, scan) in looked.items()}
+    dated_by = any(_clocks(scan) & clocks for scan in texts.values()) or bool(
+        _put_together(scans, given, sorted(clocks))
+    )
+    assembles = any(scan.assembler_files for scan in texts.values())
+    is_hidden = dated_by and includes.may_hide_mark(texts.values())
+    marked = clocks if dated_by and not is_hidden else frozenset[str]()
+    text = preprocess(marked) if marked or assembles else None
+    if text is not None:
+        if any(files.status(path) != status for path, (status, _, _) in looked.items()):
+            raise Untraceable("its files changed while hipcache read them")
+        clocks = clocks if is_hidden or preprocessed.is_expanded(text) else frozenset()
+        assembles = assembles and includes.assembles(text)
+    for path, scan in texts.items():
+        _refuse(path, scan, clocks, observed=observed, assembles=assembles)
+    questions = () if observed else token_pasting.QUESTIONS
+    name = _put_together(scans, given, (*questions, *sorted(clocks)))
+    if name:
+        kind = Unobserved if name in token_pasting.QUESTIONS else Untraceable
+        raise kind(f"its files may build {name} by token pasting")
+    return bool(dates) and _shows(dates, scans, given, macros)
+
+
+def _read_files(files: Files, looked: _Looked, user: frozenset[str] | None, search: SearchPath) -> Iterator[ReadFile]:
+    # A file of #embed is no C++.
+    as_they_stand = any(scan.embeds or scan.comments_talk for _, _, scan in looked.values())
+    for path, (status, digest, _) in looked.items():
+        system = user is not None and path not in user
+        # A header of the system is not edited.
+        try:
+            is_fixed = as_they_stand or path.startswith(search.system)
+            told = ("", "", ()) if is_fixed else outline.digests(files, path, digest)
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        yield ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, *told)
+
+
+def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> _Looked:
     found: dict[str, tuple[Status, str, Scan]] = {}
     for path in paths:
         try:
