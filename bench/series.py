@@ -13,8 +13,8 @@ from tool import Size, Tool, difference
 from trouble import BenchError
 
 PLAIN = "plain"
-# Sources that each tool builds in its turn. At the end of a turn a core may be idle: few sources at once would flatter who
-# compiles one of them on several cores.
+# Sources that each tool builds in its turn. At the end of a turn a core may be idle: few sources at once would flatter
+# who compiles one of them on several cores.
 _TOGETHER = 12
 
 
