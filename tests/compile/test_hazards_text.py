@@ -72,13 +72,50 @@ def test_a_comment_in_another_encoding_is_as_good_as_none(lab: Lab, flag: str) -
     assert (after.outcome, after.messages) == (HIT, "")
 
 
-def test_a_pragma_that_asks_about_the_encoding_of_comments_is_seen(lab: Lab) -> None:
-    text = kernel("7") + '#pragma clang diagnostic warning "-Winvalid-utf8"\n// '
+_DO = "#define DO(x) _Pragma(#x)\n"
+_CAT = "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n#define SAY(x) DO(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("pragma", "flags"),
+    [
+        ('#pragma clang diagnostic warning "-Winvalid-utf8"', ()),
+        ('#pragma clang diagnostic warning "-Winv\\x61lid-utf8"', ()),
+        ('#pragma clang diagnostic warning R"(-Winva)" "lid-utf8"', ()),
+        ('_Pragma("clang diagnostic\twarning \\"-Winvalid-utf8\\"")', ()),
+        ('_Pragma("clang diagnostic/**/warning \\"-Winvalid-utf8\\"")', ()),
+        (f"{_DO}#define WARN(w) DO(clang diagnostic warning #w)\nWARN(-Winvalid-utf8)", ()),
+        (f'{_DO}{_CAT}SAY(clang CAT(diag, nostic) warning "-Winvalid-utf8")', ()),
+        (f'{_DO}{_CAT}#define OFF SAY(clang diagnostic ignored "-Wpedantic")\n#define ignored warning\nOFF', ()),
+        ("P", ('-DP=_Pragma("clang diagnostic warning \\"-Winvalid-utf8\\"")',)),
+        (f'{_DO}{_CAT}SAY(clang WORD warning "-Winvalid-utf8")', ("-DWORD=diagnostic",)),
+    ],
+)
+def test_a_pragma_that_asks_about_the_encoding_of_comments_is_seen(
+    lab: Lab, pragma: str, flags: tuple[str, ...]
+) -> None:
+    text = f"{kernel('7')}{pragma}\n// "
     lab.write("k.hip", text + "a\n")
-    lab.warm(*BARE)
+    lab.warm(*BARE, *flags)
     lab.write("k.hip", os.fsencode(text + "\udce9\n"))
-    after = lab.compile(*BARE)
+    after = lab.compile(*BARE, *flags)
     assert "invalid UTF-8" in after.messages
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wpedantic"',
+        '#pragma GCC diagnostic warning "-Wcpp"',
+        "#define check(expr, diagnostic) ((expr) ? 1 : 2)",
+        '#define OFF _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \\"-Wcomment\\"")\nOFF',
+    ],
+)
+def test_a_pragma_that_asks_for_no_warning_about_comments_is_in_no_ones_way(lab: Lab, text: str) -> None:
+    lab.write("k.hip", f"// a\n{kernel('7')}{text}\n")
+    lab.warm(*BARE)
+    lab.write("k.hip", f"// b\n{kernel('7')}{text}\n")
+    assert lab.compile(*BARE).outcome == HIT
 
 
 def test_a_pragma_that_switches_a_warning_about_the_last_line_on_is_seen(lab: Lab) -> None:

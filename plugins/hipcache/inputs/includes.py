@@ -21,7 +21,12 @@ from hipcache.inputs.scans import Scan
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment", b"invalid-utf8")
-_DIAGNOSTIC = pattern(rb"diagnostic +(?:warning|error|fatal)")
+# The word of pragmas that switch warnings, and what follows it where none of those is switched on.
+_SWITCH = pattern(rb"(?<!\w)%b(?!\w)" % token_pasting.SWITCH.encode())
+_SWITCHES_OFF = pattern(rb"diagnostic[ \t]+(?:push|pop|ignored)(?!\w)")
+_SWITCHES_ON = pattern(rb"diagnostic[ \t]+(?:warning|error|fatal) ?\\?\"(-W[\w=+-]+)\\?\"\s*\Z")
+_OFF = (b"push", b"pop", b"ignored")
+_OF_MACRO = pattern(rb"#define (\w+)(?:\(([^)]*)\))?")
 _DEPENDENCY = pattern(rb"GCC +dependency")
 _ASSEMBLER_INCLUDE = pattern(rb"\.include\b")
 _DEFINED_WORD = pattern(rb"\w{1,200}")
@@ -147,12 +152,29 @@ def _assembles(content: bytes, words: set[str], strings: bytes) -> bool:
 
 
 def _comments_talk(lines: bytes, code: set[str], strings: bytes) -> bool:
-    """A warning that is switched on in a directive, in the string of a _Pragma, or in what a macro makes one of."""
-    texts = [text for text in (lines, strings) if b"diagnostic" in text]
-    in_text = [line for text in texts for line in interruptible.lines(text) if _DIAGNOSTIC.search(line)]
-    if "diagnostic" in code and not code.isdisjoint(("warning", "error", "fatal")):
-        in_text.append(strings)
-    return any(name in line.translate(None, b'\n\\" ') for line in in_text for name in _COMMENTS_TALK)
+    """May a pragma switch such a warning on? Not one that names another, and is spelled out in a directive or in the
+    string of a _Pragma. What macros make of the word is not looked into."""
+    if token_pasting.SWITCH in code:
+        return True
+    for line in interruptible.lines(lines):
+        macro = _OF_MACRO.match(line)
+        if macro and macro[1] in _OFF:
+            return True
+        # A parameter stands for something else.
+        parameters = {name.strip() for name in (macro[2] or b"").split(b",")} if macro else set()
+        if (macro or line.startswith(b"#pragma")) and b"diagnostic" not in parameters and _switches_on(line):
+            return True
+    of_pragmas = (line for line in interruptible.lines(strings) if b"GCC" in line or b"clang" in line)
+    return b"diagnostic" in strings and any(map(_switches_on, of_pragmas))
+
+
+def _switches_on(line: bytes) -> bool:
+    for found in _SWITCH.finditer(line):
+        on = _SWITCHES_ON.match(line, found.start())
+        is_other = on and not any(name in on[1] for name in _COMMENTS_TALK)
+        if not is_other and not _SWITCHES_OFF.match(line, found.start()):
+            return True
+    return False
 
 
 def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
@@ -197,6 +219,7 @@ def scan_macro(value: str) -> Scan:
         places=places,
         shown=found.shown,
         compares_times=found.compares_times,
+        comments_talk=found.comments_talk or os.fsencode(value.partition("=")[0]) in _OFF,
     )
 
 

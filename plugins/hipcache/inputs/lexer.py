@@ -37,7 +37,7 @@ ASSERTS = frozenset(["assert", "assert_perror"])
 _HEADERS = frozenset([*token_pasting.QUESTIONS, "dependency", "include_alias"])
 # Warnings are switched by them, or by what they are given.
 _SWITCHES = ("diagnostic", "warning", "error", "fatal", "GCC")
-_MACROS = ("push_macro", "pop_macro", "NDEBUG", "diagnostic", "pragma")
+_MACROS = ("push_macro", "pop_macro", "NDEBUG", "diagnostic", "pragma", "push", "pop", "ignored")
 _IN_LINES = frozenset([*_HEADERS, *token_pasting.PLACES, *token_pasting.MORE_PLACES, *ASSERTS, *_MACROS])
 _WORDS = frozenset(
     [*(*token_pasting.PIECES, *token_pasting.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"), *_IN_LINES]

@@ -51,7 +51,7 @@ def record(
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
     shown = _refuse_texts(files, looked, macros, dated=dated, observed=observed is not None, preprocess=preprocess)
-    found = list(_read_files(files, looked, user, search))
+    found = list(_read_files(files, looked, macros, user, search))
     besides: list[OtherFile] = []
     if observed:
         looked_for = _observed(files, observed, scans, is_tools, began)
@@ -110,9 +110,13 @@ def _refuse_texts(
     return bool(dates) and _shows(dates, scans, given, macros)
 
 
-def _read_files(files: Files, looked: _Looked, user: frozenset[str] | None, search: SearchPath) -> Iterator[ReadFile]:
+def _read_files(
+    files: Files, looked: _Looked, macros: Iterable[str], user: frozenset[str] | None, search: SearchPath
+) -> Iterator[ReadFile]:
+    scans = [*(scan for _, _, scan in looked.values()), *map(includes.scan_macro, macros)]
     # A file of #embed is no C++.
-    as_they_stand = any(scan.embeds or scan.comments_talk for _, _, scan in looked.values())
+    as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans)
+    as_they_stand = as_they_stand or bool(_put_together(scans, set(), (token_pasting.SWITCH,)))
     for path, (status, digest, _) in looked.items():
         system = user is not None and path not in user
         # A header of the system is not edited.

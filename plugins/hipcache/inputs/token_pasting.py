@@ -27,10 +27,12 @@ QUESTIONS = ("__has_include", "__has_include_next", "__has_embed")
 PLACES = ("__FILE__", "__BASE_FILE__", "__PRETTY_FUNCTION__")
 # Functions that nobody puts together; "source" and "location" are words of many texts.
 MORE_PLACES = ("__builtin_FILE", "source_location")
+# Of a pragma that switches a warning on.
+SWITCH = "diagnostic"
 # The assembler's.
 _READS = frozenset([b"incbin", b"include"])
 
-_NAMES = (*TIMES, *QUESTIONS, *PLACES)
+_NAMES = (*TIMES, *QUESTIONS, *PLACES, SWITCH)
 
 
 def _parts(names: Iterable[str], *, single: bool = False) -> frozenset[str]:
