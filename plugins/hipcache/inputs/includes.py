@@ -21,11 +21,9 @@ from hipcache.inputs.scans import Scan
 
 # Warnings about comments or about the end of a file, in the text (see also `clang.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment", b"invalid-utf8")
-# The word of pragmas that switch warnings, and what follows it where none of those is switched on.
-_SWITCH = pattern(rb"(?<!\w)%b(?!\w)" % token_pasting.SWITCH.encode())
-_SWITCHES_OFF = pattern(rb"diagnostic[ \t]+(?:push|pop|ignored)(?!\w)")
+_SWITCH = pattern(rf"(?<!\w){token_pasting.SWITCH}(?!\w)".encode())
+_SWITCHES_OFF = pattern(rf"{token_pasting.SWITCH}[ \t]+(?:{'|'.join(token_pasting.SWITCHED_OFF)})(?!\w)".encode())
 _SWITCHES_ON = pattern(rb"diagnostic[ \t]+(?:warning|error|fatal) ?\\?\"(-W[\w=+-]+)\\?\"\s*\Z")
-_OFF = (b"push", b"pop", b"ignored")
 _OF_MACRO = pattern(rb"#define (\w+)(?:\(([^)]*)\))?")
 _DEPENDENCY = pattern(rb"GCC +dependency")
 _ASSEMBLER_INCLUDE = pattern(rb"\.include\b")
@@ -158,12 +156,13 @@ def _comments_talk(lines: bytes, code: set[str], strings: bytes) -> bool:
         return True
     for line in interruptible.lines(lines):
         macro = _OF_MACRO.match(line)
-        if macro and macro[1] in _OFF:
+        if macro and macro[1].decode() in token_pasting.SWITCHED_OFF:
             return True
-        # A parameter stands for something else.
-        parameters = {name.strip() for name in (macro[2] or b"").split(b",")} if macro else set()
-        if (macro or line.startswith(b"#pragma")) and b"diagnostic" not in parameters and _switches_on(line):
-            return True
+        if (macro or line.startswith(b"#pragma")) and _switches_on(line):
+            # A parameter stands for something else.
+            parameters = macro[2].split(b",") if macro and macro[2] else ()
+            if token_pasting.SWITCH.encode() not in map(bytes.strip, parameters):
+                return True
     of_pragmas = (line for line in interruptible.lines(strings) if b"GCC" in line or b"clang" in line)
     return b"diagnostic" in strings and any(map(_switches_on, of_pragmas))
 
@@ -219,7 +218,7 @@ def scan_macro(value: str) -> Scan:
         places=places,
         shown=found.shown,
         compares_times=found.compares_times,
-        comments_talk=found.comments_talk or os.fsencode(value.partition("=")[0]) in _OFF,
+        comments_talk=found.comments_talk or value.partition("=")[0] in token_pasting.SWITCHED_OFF,
     )
 
 

@@ -35,13 +35,11 @@ ASSERTS = frozenset(["assert", "assert_perror"])
 
 # Behind these a header's name may come.
 _HEADERS = frozenset([*token_pasting.QUESTIONS, "dependency", "include_alias"])
-# Warnings are switched by them, or by what they are given.
-_SWITCHES = ("diagnostic", "warning", "error", "fatal", "GCC")
-_MACROS = ("push_macro", "pop_macro", "NDEBUG", "diagnostic", "pragma", "push", "pop", "ignored")
+# Warnings are switched by them.
+_SWITCHES = (token_pasting.SWITCH, *token_pasting.SWITCHED_OFF)
+_MACROS = ("push_macro", "pop_macro", "NDEBUG", "pragma", *_SWITCHES)
 _IN_LINES = frozenset([*_HEADERS, *token_pasting.PLACES, *token_pasting.MORE_PLACES, *ASSERTS, *_MACROS])
-_WORDS = frozenset(
-    [*(*token_pasting.PIECES, *token_pasting.TIMES, *PATHS, *ANNOTATES, *_SWITCHES, "incbin"), *_IN_LINES]
-)
+_WORDS = frozenset([*token_pasting.PIECES, *token_pasting.TIMES, *PATHS, *ANNOTATES, "GCC", "incbin", *_IN_LINES])
 
 
 def _bits(word: str) -> int:

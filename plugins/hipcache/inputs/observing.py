@@ -59,7 +59,7 @@ class Observed:
             self.opened | other.opened,
             (self.there | other.there) - self.opened - other.opened,
             self.directories | other.directories,
-            joined(self.missed, other.missed),
+            union(self.missed, other.missed),
             self.links | other.links,
             self.written | other.written,
             self.unclear if self.unclear[0] else other.unclear,
@@ -101,14 +101,14 @@ def parse(listed: bytes, ignore: str) -> Observed:
     seen.there -= written | seen.opened
     seen.links -= written
     with _one_at_a_time:
-        unheld_missed = _missed(unheld, ignore)
-    seen.missed = joined(missing(missed), unheld_missed)
+        seen.missed = union(missing(missed), _missed(unheld, ignore))
     for place, names in by_directory(written).items():
         if place in seen.missed:
             seen.missed[place] -= names
     return seen
 
 
+# Passes that end together mostly have the same rows: the second one takes the answer of the first.
 _one_at_a_time = threading.Lock()
 
 
@@ -119,7 +119,7 @@ def _missed(rows: bytes, ignore: str) -> dict[str, frozenset[str]]:
     found = by_directory(row[2:] for row in os.fsdecode(rows).split("\0")[:-1])
     odd = [place for place, names in found.items() if "" in names or place.startswith((".", ignore))]
     again = [_counted(path, ignore) for place in odd for path in paths([(place, found.pop(place))])]
-    return joined(_shared(found), missing(filter(None, again)))
+    return union(_shared(found), missing(filter(None, again)))
 
 
 def missing(paths: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -133,13 +133,13 @@ def _shared(missed: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
     return {place: known.setdefault(names, names) for place, names in frozen}
 
 
-def joined(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+def union(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
     """The names of both."""
-    return {**one, **{place: _union(one[place], names) if place in one else names for place, names in other.items()}}
+    return {**one, **{place: _united(one[place], names) if place in one else names for place, names in other.items()}}
 
 
 @lru_cache(maxsize=1000)
-def _union(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+def _united(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
     return one | other
 
 
@@ -207,7 +207,7 @@ def shortest(missed: Mapping[str, frozenset[str]], exists: Callable[[str], bool]
     directories = {place: os.path.dirname(place) for place in missed}
     gone = {place for place, path in directories.items() if path not in _ITSELF and not exists(path)}
     found = {place: names for place, names in missed.items() if place not in gone}
-    return joined(found, shortest(missing(directories[place] for place in gone), exists)) if gone else found
+    return union(found, shortest(missing(directories[place] for place in gone), exists)) if gone else found
 
 
 def unexplained(directories: set[str], files: set[str]) -> set[str]:

@@ -88,9 +88,8 @@ def _refuse_texts(
     scans = [scan for _, _, scan in looked.values()]
     texts = {f"-D {macro}": includes.scan_macro(macro) for macro in macros}
     texts |= {path: scan for path, (_, _, scan) in looked.items()}
-    dated_by = any(_clocks(scan) & clocks for scan in texts.values()) or bool(
-        _put_together(scans, given, sorted(clocks))
-    )
+    dated_by = any(_clocks(scan) & clocks for scan in texts.values())
+    dated_by = dated_by or bool(_put_together(scans, given, sorted(clocks)))
     assembles = any(scan.assembler_files for scan in texts.values())
     is_hidden = dated_by and includes.may_hide_mark(texts.values())
     marked = clocks if dated_by and not is_hidden else frozenset[str]()

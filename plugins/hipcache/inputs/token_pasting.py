@@ -27,8 +27,8 @@ QUESTIONS = ("__has_include", "__has_include_next", "__has_embed")
 PLACES = ("__FILE__", "__BASE_FILE__", "__PRETTY_FUNCTION__")
 # Functions that nobody puts together; "source" and "location" are words of many texts.
 MORE_PLACES = ("__builtin_FILE", "source_location")
-# Of a pragma that switches a warning on.
-SWITCH = "diagnostic"
+# Of a pragma that switches warnings, and what follows it where none is switched on.
+SWITCH, SWITCHED_OFF = "diagnostic", ("push", "pop", "ignored")
 # The assembler's.
 _READS = frozenset([b"incbin", b"include"])
 
