@@ -196,7 +196,7 @@ def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: t
     scans = {path: files.read(path, own=search.is_own(path, files.basedir))[2] for path in read}
     first = [option.value for option in options if option.role is cc1.Role.INCLUDE]
     guessed = probes(scans, first, search, files.listings)
-    looked = {path for path in paths(observing.shortest(seen.missed, files.is_directory).items()) if ".so" not in path}
+    looked = {path for path in paths(observing.shortest(seen.missed, files.resolve).items()) if ".so" not in path}
     places = {os.path.normpath(place) for place in search.angled}
     unexplained = {
         path

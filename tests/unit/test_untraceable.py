@@ -9,6 +9,7 @@ import zlib
 from typing import Any
 
 import pytest
+from hipcache.base.native import PathStatus
 from hipcache.base.times import TICK, came_since
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record
@@ -54,8 +55,8 @@ def test_a_file_that_is_newer_than_the_clock_is_told_as_that(tree: Tree, monkeyp
 class Coarse(Files):
     """On a file system whose times are whole seconds."""
 
-    def read(self, path: str, *, own: bool) -> tuple[Status, str, Scan]:
-        (*others, changed), digest, scan = super().read(path, own=own)
+    def read(self, path: str, *, own: bool = False, found: PathStatus | None = None) -> tuple[Status, str, Scan]:
+        (*others, changed), digest, scan = super().read(path, own=own, found=found)
         return (*others, changed // 10**9 * 10**9), digest, scan
 
 

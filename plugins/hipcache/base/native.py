@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from hipcache.base import shared
 from hipcache.base.errors import LibraryError
@@ -20,8 +21,11 @@ PATH = Path(__file__).parents[1] / "native" / "libhipcache.so"
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 13
+_INTERFACE = 14
 _NO_MEMORY = 8
+# As of `hipcache_statuses`.
+_STATUS, _READABLE = struct.Struct("<QQQQqq"), 2
+_AT_SYMLINK_NOFOLLOW = 0x100
 _PT_INTERP = b"\3\0\0\0"
 #: Behind this, a list has what the pass has listed itself. As in observe.h.
 SELF_LISTED = b"\0--\0"
@@ -141,6 +145,41 @@ def hit(
     return found if done else None
 
 
+class PathStatus(NamedTuple):
+    """What is at a path. `status`: device, inode, size, both times in nanoseconds; `readable`: by this user."""
+
+    status: tuple[int, int, int, int, int]
+    mode: int
+    readable: bool
+
+
+def statuses(paths: Sequence[str], *, links: bool = False) -> list[PathStatus | None]:
+    """What is at each path, or None; with `links` of a link itself. Other threads run meanwhile. Raises ValueError for
+    what can be no path."""
+    listed = os.fsencode("\0".join([*paths, ""]))
+    if listed.count(b"\0") != len(paths):
+        raise ValueError("a path has a NUL")
+    how, rows = (ctypes.c_uint8 * len(paths))(), (ctypes.c_uint8 * (_STATUS.size * len(paths)))()
+    flags = _AT_SYMLINK_NOFOLLOW if links else 0
+    load().hipcache_statuses(listed, ctypes.c_size_t(len(paths)), flags, how, rows)
+    return [
+        PathStatus((device, inode, size, modified, changed), mode, is_there == _READABLE) if is_there else None
+        for is_there, (device, inode, mode, size, modified, changed) in zip(how, _STATUS.iter_unpack(rows), strict=True)
+    ]
+
+
+def not_missing(directory: str, names: Sequence[str]) -> str:
+    """The path of the first of the names that lstat(2) does not find missing in a directory (absolute, with a slash at
+    its end), empty if there is none."""
+    if not names:
+        return ""
+    listed = os.fsencode(directory + ("\0" + directory).join(names))
+    library = load()
+    library.hipcache_not_missing.restype = ctypes.c_size_t
+    at = library.hipcache_not_missing(listed, ctypes.c_size_t(len(listed) + 1))
+    return os.fsdecode(listed[at:].partition(b"\0")[0])
+
+
 def search(path: str, texts: Sequence[bytes]) -> set[bytes]:
     """Those of the texts, all of one length, that stand in the file. Raises OSError."""
     found = (ctypes.c_uint8 * len(texts))()
@@ -239,17 +278,33 @@ def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
 
 
-def _is_dynamic(program: str) -> bool:
-    """Is it an ELF-64 program that names a dynamic loader? Another one would not load us, and begin at once."""
+def _loader(program: str) -> bytes:
+    """The path of the dynamic loader that an ELF-64 program names; empty if it has none. Such a one would not load us,
+    and begin at once."""
     try:
         with open(program, "rb") as file:
             ident, place, size, count = struct.unpack("<6s26xQ14xHH6x", file.read(64))  # e_phoff, e_phentsize, e_phnum
             if ident != b"\x7fELF\2\1":
-                return False
+                return b""
             file.seek(place)
-            return any(file.read(size)[:4] == _PT_INTERP for _ in range(count))
+            headers = [struct.unpack("<4s4xQ16xQ16x", file.read(size)[:56]) for _ in range(count)]
+            for kind, offset, length in headers:
+                if kind == _PT_INTERP:
+                    file.seek(offset)
+                    return file.read(length)
     except (OSError, ValueError, struct.error):
-        return False
+        pass  # it will not begin, or we cannot tell
+    return b""
+
+
+def for_plans(program: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which a driver prints a plan in one go (`native/gather.c`). None where it may not bear that: for a
+    program of another loader than ours, and where the user has the loader do something else."""
+    library = load()._name
+    told = any(name.startswith("LD_") and name != "LD_LIBRARY_PATH" for name in environ)
+    if told or any(letter in library for letter in ": ") or _loader(program) != _loader("/proc/self/exe"):
+        return {}
+    return {"LD_PRELOAD": library} if _loader(program) else {}
 
 
 # For the server, whose `malloc` what it begins goes on with: memory in huge pages takes 5 to 10 % off a pass of clang
@@ -268,7 +323,7 @@ class ForkServer:
         variables = {**_HUGE_PAGES, **environ, "LD_PRELOAD": library}  # what it begins has `environ` alone
         with open(os.devnull, "rb") as null, open(os.memfd_create("said"), "rb") as said:
             # These two are between the names in LD_PRELOAD.
-            if _is_dynamic(program) and not any(letter in library for letter in ": "):
+            if _loader(program) and not any(letter in library for letter in ": "):
                 self._library.hipcache_fork_server.restype = ctypes.c_void_p
                 self.handle.value = self._library.hipcache_fork_server(
                     os.fsencode(program),

@@ -51,15 +51,6 @@ MISSING = (errno.ENOENT, errno.ENOTDIR)
 _MOST_LINKS = 40
 
 
-def may_read(path: str, found: os.stat_result) -> bool:
-    """May it be read, by what its status says (this user's file, or root's), or else by what the system says (another
-    user's, which an ACL may deny to some)? As `look_allows` of native/state.c."""
-    mode, owner = found.st_mode, found.st_uid
-    open_to_all = owner == 0 and mode & 0o444 == 0o444
-    own = owner == os.geteuid() and mode & stat.S_IRUSR != 0
-    return open_to_all or own or os.access(path, os.R_OK, effective_ids=True)
-
-
 def components(path: str) -> Iterator[str]:
     """The paths at which the kernel looks, one after the other, to find `path` (absolute): each directory on the way,
     and where a link leads (path_resolution(7)). Raises OSError for what it cannot follow."""

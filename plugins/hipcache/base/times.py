@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from hipcache.base import native
+
 # `look_keeps_times` in native/state.c has the same.
 KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs"}
 _MOUNTS = "/proc/self/mountinfo"
@@ -120,24 +122,22 @@ def moved(paths: Iterable[str], began: float) -> str:
     The files below a directory keep their times when it is renamed. Its own change time tells, and differs from its
     modification time unless an entry was made in it since. Known weakness: both, within one compile.
     """
-    parts = set(paths)
-    ways = [*parts]
+    parts = ways = set(paths)
     while ways:
-        path = ways.pop()
-        try:
-            found = os.lstat(path)
-            if latest(found.st_ctime_ns) >= began and came_since(began, partial(os.lstat, path)):
+        more = set[str]()
+        looked = [*ways]
+        for path, found in zip(looked, native.statuses(looked, links=True), strict=True):
+            try:
+                if not found or (latest(found.status[4]) >= began and came_since(began, partial(os.lstat, path))):
+                    return path
+                directory = path.rpartition("/")[0]
+                more.add(directory)
+                if stat.S_ISLNK(found.mode):
+                    more.add(os.path.join(directory + "/", os.readlink(path)))
+            except OSError:
                 return path
-            directory = path.rpartition("/")[0]
-            more = [directory]
-            if stat.S_ISLNK(found.st_mode):
-                more.append(os.path.join(directory + "/", os.readlink(path)))
-        except OSError:
-            return path
-        for part in more:
-            if part and part not in parts:
-                parts.add(part)
-                ways.append(part)
+        ways = more - parts - {""}
+        parts |= ways
     return ""
 
 

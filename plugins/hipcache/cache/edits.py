@@ -235,8 +235,10 @@ class Edits:
 
     def _scans(self, front: FrontEnd, reads: ReadSet) -> Iterator[Scan]:
         basedir = self.files.basedir
-        for path in (basedir.local(file.path) for file in reads.files):
-            yield self.files.read(path, own=front.search.is_own(path, basedir))[2]
+        for file in reads.files:
+            path = basedir.local(file.path)
+            known = self.files.scanned(path, file.digest)
+            yield known or self.files.read(path, own=front.search.is_own(path, basedir))[2]
 
     def _differs_by_pass(self, edit: Edit) -> bool:
         """May another pass see another text of the files that are not the system's?"""

@@ -26,6 +26,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from hipcache.base import native
 from hipcache.base.compression import STORED, inflate
 from hipcache.base.errors import PassThrough
 from hipcache.base.keys import digest_file, make_key
@@ -84,7 +85,9 @@ class Identities:
     def changed(self) -> str:
         """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""
         watched = [*self._watched.items()]  # another thread may look at one more tool meanwhile
-        return next((path for path, status in watched if _status(path) != status), "")
+        found = native.statuses([path for path, _ in watched])
+        pairs = zip(watched, found, strict=True)
+        return next((path for (path, status), now in pairs if (list(now.status) if now else None) != status), "")
 
     def knows(self, path: str) -> bool:
         """Is it a file of a tool of this compile, or of the loader?"""

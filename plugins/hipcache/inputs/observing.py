@@ -9,10 +9,12 @@ Left out: what the pass wrote (its outputs, temporary files), and what the kerne
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
+from hipcache.base import native
 from hipcache.base.native import SELF_LISTED
 from hipcache.base.paths import absolute, is_of_kernel
 from hipcache.base.patterns import pattern
@@ -167,24 +169,21 @@ def plain(path: str) -> str:
     return _DOTS.sub("", path)
 
 
-def changed(seen: Observed, status: Callable[[str], os.stat_result], began: float) -> str:
+def changed(seen: Observed, resolve: Callable[[str], str], began: float) -> str:
     """A path that came or went since `began` (nanoseconds); empty if there is none. The observer looks just before the
-    kernel does: what differs between the two has changed its directory. `status`: os.lstat, of any path."""
+    kernel does: what differs between the two has changed its directory. `resolve` makes a path absolute."""
     present = seen.opened | seen.there | seen.directories
     there = missing(present)
     for place, names in there.items():
         for name in sorted(names.intersection(seen.missed.get(place, ()))):
             return place + name
     for absent, places in ((True, seen.missed), (False, there)):
-        for place, names in places.items():
-            try:
-                if latest(status(place or ".").st_mtime_ns) < began:
-                    continue
-            except OSError:
-                continue
-            for name in names:
-                if _is_there(place + name, status) == absent:
-                    return place + name
+        looked = native.statuses([resolve(place or ".") for place in places], links=True)
+        for (place, names), found in zip(places.items(), looked, strict=True):
+            if found and latest(found.status[3]) >= began:
+                for name in names:
+                    if os.path.lexists(resolve(place + name)) == absent:
+                        return place + name
     return ""
 
 
@@ -194,20 +193,13 @@ def _directory(path: str) -> str:
     return path[:end] if end > 0 and path[end - 1] != "/" else os.path.dirname(path)
 
 
-def _is_there(path: str, status: Callable[[str], os.stat_result]) -> bool:
-    try:
-        status(path)
-    except OSError:
-        return False
-    return True
-
-
-def shortest(missed: Mapping[str, frozenset[str]], exists: Callable[[str], bool]) -> dict[str, frozenset[str]]:
-    """The shortest missing part of each path, as names by directory."""
-    directories = {place: os.path.dirname(place) for place in missed}
-    gone = {place for place, path in directories.items() if path not in _ITSELF and not exists(path)}
+def shortest(missed: Mapping[str, frozenset[str]], resolve: Callable[[str], str]) -> dict[str, frozenset[str]]:
+    """The shortest missing part of each path, as names by directory. `resolve` makes a path absolute."""
+    parents = {place: path for place in missed if (path := os.path.dirname(place)) not in _ITSELF}
+    looked = native.statuses([*map(resolve, parents.values())])
+    gone = {place for place, found in zip(parents, looked, strict=True) if not (found and stat.S_ISDIR(found.mode))}
     found = {place: names for place, names in missed.items() if place not in gone}
-    return union(found, shortest(missing(directories[place] for place in gone), exists)) if gone else found
+    return union(found, shortest(missing(parents[place] for place in gone), resolve)) if gone else found
 
 
 def unexplained(directories: set[str], files: set[str]) -> set[str]:

@@ -26,7 +26,7 @@ from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
 from hipcache.inputs import lexer, preprocessed
-from hipcache.inputs.readset import ReadFile, ReadSet, alike, is_as_it_was
+from hipcache.inputs.readset import ReadFile, ReadSet, alike
 from hipcache.inputs.trace import Files, Untraceable
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
@@ -177,11 +177,12 @@ def edit(files: Files, reads: ReadSet) -> Edit | None:
     edited: set[str] = set()
     moved: set[str] = set()
     try:
+        changed = {file.path for file in files.changed(reads.files)}
         for file in reads.files:
-            path = files.basedir.local(file.path)
-            if is_as_it_was(files.resolve(path), file.status):
+            if file.path not in changed:
                 now.append(file)
                 continue
+            path = files.basedir.local(file.path)
             status, digest = files.digest(path)
             if digest == file.digest:
                 now.append(replace(file, status=files.lasting(status)))

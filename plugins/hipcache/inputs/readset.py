@@ -27,7 +27,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from hipcache.base.keys import digest_file
-from hipcache.base.paths import may_read
 from hipcache.base.times import keeps_change_time
 from hipcache.base.values import dataclass
 
@@ -51,12 +50,6 @@ def known_by(path: str) -> Status | str:
     OSError."""
     status = status_of(os.stat(path))
     return status if tells(status) else digest_file(path)
-
-
-def is_as_it_was(path: str, status: Status | None) -> bool:
-    """Has a file that may be read this status? Raises OSError."""
-    found = os.stat(path)
-    return status_of(found) == status and may_read(path, found)
 
 
 @dataclass(frozen=True)

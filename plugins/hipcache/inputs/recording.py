@@ -127,11 +127,11 @@ def _read_files(
         yield ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, *told)
 
 
-def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> _Looked:
+def _read(files: Files, paths: Sequence[str], search: SearchPath, began: float) -> _Looked:
     found: dict[str, tuple[Status, str, Scan]] = {}
-    for path in paths:
+    for path, now in zip(paths, files.statuses(paths), strict=True):
         try:
-            found[path] = files.read(path, own=search.is_own(path, files.basedir))
+            found[path] = files.read(path, own=search.is_own(path, files.basedir), found=now)
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         dated = found[path][0][4]  # the change time: nobody can set it back
@@ -150,15 +150,14 @@ def _settled(
     files: Files, scans: Mapping[str, Scan], looked_for: Probes, besides: Iterable[OtherFile], began: float
 ) -> None:
     """Raises Untraceable if something came while the compiler ran."""
-    for path in looked_for.present:
+    for path, found in zip(looked_for.present, files.statuses(looked_for.present), strict=True):
         if "\\" in path:
             # Clang's dependency file writes it with a slash, which may be the name of another file.
             raise Untraceable(f"'{path}' has a backslash in its name")
-        try:
-            if times.latest(files.status(path)[4]) >= began and not path.endswith("/"):
-                raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
-        except OSError as error:
-            raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
+        if not found:
+            raise Untraceable(f"'{path}' is gone by now")
+        if times.latest(found.status[4]) >= began and not path.endswith("/"):
+            raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
     looked_at = [*scans, *looked_for.present, *(other.path for other in besides)]
     moved = times.moved(map(files.resolve, looked_at), began)
     if moved:
@@ -171,7 +170,7 @@ def _observed(
     path, why = seen.unclear
     if path:
         raise Untraceable(f"'{path}' {why}")
-    other = observing.changed(seen, lambda path: os.lstat(files.resolve(path)), began)
+    other = observing.changed(seen, files.resolve, began)
     if other:
         raise Untraceable(f"'{other}' was created or removed while the compiler ran")
     there = {path for path in seen.there if path not in read and not files.is_named(path)}
@@ -180,7 +179,7 @@ def _observed(
     libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
     asked = observing.without(seen.missed, libraries)
     present = frozenset(there.union(path + "/" for path in directories))
-    return Probes(observing.shortest(asked, files.is_directory), present)
+    return Probes(observing.shortest(asked, files.resolve), present)
 
 
 def _short_maps(files: Files, there: Iterable[str], search: SearchPath) -> Iterator[str]:

@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
+from hipcache.base import native
 from hipcache.base.keys import digest_bytes, digest_file
+from hipcache.base.native import PathStatus
 from hipcache.base.paths import absolute, why_not_missing
 from hipcache.inputs import search
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.readset import ReadSet, Status, first_names, is_as_it_was, status_of, tells
+from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, first_names, status_of, tells
 from hipcache.inputs.scans import Scan, Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
 
 # A status younger than this may be shared by two contents on file systems with coarse times.
 RACY = 2.0
+_File = TypeVar("_File", ReadFile, OtherFile)
 
 
 class Untraceable(Exception):
@@ -75,6 +79,10 @@ class Files:
     def status(self, path: str) -> Status:
         """Raises OSError."""
         return status_of(os.stat(self.resolve(path)))
+
+    def statuses(self, paths: Iterable[str]) -> list[PathStatus | None]:
+        """Of all these, None where nothing is there."""
+        return native.statuses([*map(self.resolve, paths)])
 
     def numbered(self, path: str) -> Status:
         """The status of a file whose inode is part of a key. Raises OSError."""
@@ -140,9 +148,10 @@ class Files:
         """Will a change from now on get another time (nanoseconds)?"""
         return time < (self._now - self._racy) * 1e9
 
-    def read(self, path: str, *, own: bool = False) -> tuple[Status, str, Scan]:
-        """(status, digest, scan) of a file as it is now. `own`: see `scan`. Raises OSError, Untraceable."""
-        status = self.status(path)
+    def read(self, path: str, *, own: bool = False, found: PathStatus | None = None) -> tuple[Status, str, Scan]:
+        """(status, digest, scan) of a file as it is now. `own`: see `scan`; `found`: its status, if it was just taken.
+        Raises OSError, Untraceable."""
+        status = found.status if found else self.status(path)
         known = self._read.get(path)
         if known is not None and known[0] == status:
             return known
@@ -182,6 +191,13 @@ class Files:
             raise Untraceable(f"'{path}' changed while hipcache read it")
         return content
 
+    def changed(self, files: Sequence[_File]) -> Iterator[_File]:
+        """Those that have another status than then, or none that tells, or that may not be read."""
+        paths = [self.basedir.local(file.path) for file in files]
+        for file, now in zip(files, self.statuses(paths), strict=True):
+            if not (now and now.readable and now.status == file.status):
+                yield file
+
     def differs(self, key: str, reads: ReadSet) -> str:
         """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile."""
         if key not in self._checked:
@@ -190,11 +206,9 @@ class Files:
 
     def differs_now(self, reads: ReadSet) -> str:
         """The same, as it is at this moment."""
-        for file in reads.files:
+        for file in self.changed(reads.files):
             path = self.basedir.local(file.path)
             try:
-                if is_as_it_was(self.resolve(path), file.status):
-                    continue
                 if self.digest(path)[1] != file.digest:
                     return f"file '{path}' changed"
             except FileNotFoundError:
@@ -209,10 +223,10 @@ class Files:
         """The same of all but the files that it read."""
         if reads.epoch and reads.epoch != self.epoch:
             return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
-        for other in reads.besides:
+        for other in self.changed(reads.besides):
             path = self.basedir.local(other.path)
             try:
-                if not is_as_it_was(self.resolve(path), other.status) and self.digest(path)[1] != other.digest:
+                if self.digest(path)[1] != other.digest:
                     return f"file '{path}' changed"
             except (OSError, Untraceable):
                 return f"file '{path}' is gone or changing"
@@ -221,9 +235,9 @@ class Files:
                 return f"symbolic link '{self.basedir.local(path)}' has another target"
         for place, names in reads.absent:
             directory = self._directory(place)
-            for name in names:
-                if found := why_not_missing(directory + name):
-                    return f"'{self.basedir.local(place)}{name}' {found}; the last compile looked for it"
+            if path := native.not_missing(directory, names):
+                found = why_not_missing(path) or "came and went"
+                return f"'{self.basedir.local(place)}{path[len(directory) :]}' {found}; the last compile looked for it"
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' no longer exists; the last compile looked for it"

@@ -41,7 +41,7 @@ from typing import NamedTuple
 from hipcache.base import native
 from hipcache.base.hashing import blake3
 from hipcache.base.keys import digest_bytes
-from hipcache.base.paths import MISSING, why_not_missing
+from hipcache.base.paths import MISSING
 from hipcache.base.times import keeps_change_time, keeps_times
 from hipcache.inputs.readset import status_of
 from hipcache.processes import LINK as LOOKED_AT_LINK
@@ -139,7 +139,7 @@ def _state_of(entry: Watched) -> bytes | None:
 
 def _read_state(entry: Watched) -> bytes | None:
     if entry.names:
-        return None if any(map(why_not_missing, entry.paths)) else b""
+        return None if native.not_missing(entry.path, entry.names) else b""
     try:
         found = os.lstat(entry.path) if entry.kind in (LINK, ABSENT) else os.stat(entry.path)
     except OSError as error:

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "look.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 /* The version of these functions: __init__.py takes no others. */
-int hipcache_interface(void) { return 13; }
+int hipcache_interface(void) { return 14; }
 
 /* Has the launcher beside it zstd, and so reads packs? */
 int hipcache_reads_packs(void) { return READS_PACKS; }
@@ -43,6 +44,34 @@ int hipcache_processor(uint8_t *digest) {
 
 void hipcache_free(bytes *text) {
     release(text);
+}
+
+/* What fstatat(2) finds of each path with these flags (`paths`: each with a NUL behind it). `how`: 0 where nothing is found, 1, or 2 if this
+ * user may read it; `statuses`: as of append_status. */
+void hipcache_statuses(const char *paths, size_t count, int flags, uint8_t *how, uint8_t *statuses) {
+    looking at = {.opened = NOT_YET};
+    for (size_t i = 0; i < count; i++, paths += strlen(paths) + 1) {
+        struct stat found;
+        bytes status = {statuses + i * STATUS_BYTES, 0, STATUS_BYTES, true, false};
+        how[i] = 0;
+        if (look_status(&at, paths, flags, &found) != 0)
+            continue;
+        how[i] = look_allows(paths, &found, R_OK) ? 2 : 1;
+        append_status(&status, &found);
+    }
+    look_leave(&at);
+}
+
+/* Where among the paths (as above, `size` bytes) the first one begins that lstat(2) does not find missing; `size` where
+ * there is none. */
+size_t hipcache_not_missing(const char *paths, size_t size) {
+    looking at = {.opened = NOT_YET};
+    size_t i = 0;
+    for (struct stat found; i < size; i += strlen(paths + i) + 1)
+        if (look_status(&at, paths + i, AT_SYMLINK_NOFOLLOW, &found) == 0 || (errno != ENOENT && errno != ENOTDIR))
+            break;
+    look_leave(&at);
+    return i;
 }
 
 static size_t pair(const uint8_t *at) { return (size_t)at[0] << 8 | at[1]; }
