@@ -53,7 +53,7 @@ OF_LAUNCHER = (
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
-OBSERVER = ("fork_server.c", "missed.c", "observe.c", "observer.c")
+OBSERVER = ("fork_server.c", "gather.c", "missed.c", "observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
 HINT = "Debian: apt install gcc libc6-dev; or set CC"
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache.base import native
 from hipcache.base.errors import JobFailed, PassThrough, in_words, passing_through
 from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
@@ -237,7 +238,7 @@ def check_messages(text: str) -> None:
 
 
 def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:
-    env = {**engine.environ, "TMPDIR": str(scratch)}
+    env = {**engine.environ, "TMPDIR": str(scratch), **native.for_plans(program, engine.environ)}
     started = engine.clock()
     try:
         traced = runner.trace(argv, cwd=cwd, env=env, program=program)

@@ -144,6 +144,7 @@ static int serve_or_begin(int count, char **words, char **environment) {
         words = serve(&count);
         environment = environ = words + count + 1;
     }
+    gather_if_planning(count, words);
     return program_main(count, words, environment);
 }
 

@@ -70,6 +70,8 @@ missed_list *missed_use(int memory); /* this process lists there what it misses,
 /* Sends a message: `size` bytes, and with them descriptors. */
 bool send_with(int socket, const void *message, size_t size, const int *descriptors, size_t count);
 
+void gather_if_planning(int count, char *const *words); /* gather.c: of a program that begins */
+
 /* Holds the calls of this process from now on, but for those with the words: the listener, or -1. */
 int observer_filter(const missed_list *missed);
 void *observer_run(void *context); /* an observer; until no process is left that is held */

@@ -121,12 +121,13 @@ def observations(listed: bytes | None, cwd: str, *, ignore: str, started: float)
     of paths cannot stand for what it did: another process, a socket, a question about the machine, a path that changed.
     Nothing below directory `ignore` counts (the process's own scratch files)."""
     seen: dict[tuple[str, str], bool] = {}
+    harmless = {*HARMLESS, native.load()._name} if listed else set()  # the library is there for us (`for_plans`)
     for row in dict.fromkeys((listed or b"").split(b"\0")[:-1]):
         kind, found, path = row[:1], row[1:2], absolute(os.fsdecode(row[2:]), cwd)
         if kind in (b"n", b"p"):
             return ()
         how = HOWS.get(kind)
-        if how is None or path.startswith(ignore + "/") or path in (ignore, *HARMLESS):
+        if how is None or path.startswith(ignore + "/") or path == ignore or path in harmless:
             continue
         if is_of_kernel(path) and not path.startswith(GPUS):
             return ()

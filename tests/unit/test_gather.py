@@ -1,0 +1,105 @@
+"""A driver that plans says all that it would say, in one go; and only such a one is told to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hipcache.base import native
+from hipcache.processes.observe import observations
+from hipcache.processes.runner import SubprocessRunner, Traced
+
+# Writes as LLVM does, each letter by itself; and what else may go on in between.
+SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    for (int i = 0; i < 3000; i++) {
+        char line[100];
+        int size = snprintf(line, sizeof line, "line %d of a plan that is longer than what is kept back\n", i);
+        for (char *at = line; size--; at++)
+            if (write(2, at, 1) != 1) return 2;
+    }
+    char *large = malloc(100000);
+    memset(large, 'x', 100000);
+    if (write(2, large, 100000) != 100000 || write(1, "out\n", 4) != 4) return 2;
+    if (write(2, "preload ", 8) != 8) return 2;
+    const char *left = getenv("LD_PRELOAD");
+    if (left && write(2, left, strlen(left)) < 0) return 2;
+    pid_t pid = fork();
+    if (pid == 0) execl("/bin/true", "true", NULL);
+    waitpid(pid, NULL, 0);
+    exit(count > 2 ? 3 : 0);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("driver")
+    (directory / "driver.c").write_text(SOURCE)
+    subprocess.run(["cc", "-O1", "driver.c", "-o", "driver"], cwd=directory, check=True, timeout=60)
+    return str(directory / "driver")
+
+
+def run(program: str, *words: str, **more: str) -> Traced:
+    environ = {"PATH": os.defpath, **more}
+    argv = [program, *words]
+    return SubprocessRunner().trace(argv, cwd=Path(program).parent, env=environ, program=program)
+
+
+@pytest.mark.parametrize("words", [("-###",), ("-###", "fails"), ("-c", "-###")], ids=" ".join)
+def test_a_plan_is_the_same_in_one_go(program: str, words: tuple[str, ...]) -> None:
+    plain = run(program, *words).ended
+    gathered = run(program, *words, **native.for_plans(program, {})).ended
+    assert gathered.status == plain.status == (3 if len(words) > 1 else 0)
+    assert gathered.stdout == plain.stdout == b"out\n"
+    told = gathered.stderr
+    if words[0] != "-###":
+        told = told.removesuffix(os.fsencode(str(native.load()._name)))
+    assert told == plain.stderr
+    assert len(plain.stderr) > 200_000
+
+
+def test_it_makes_few_system_calls(program: str, tmp_path: Path) -> None:
+    def calls(**more: str) -> int:
+        argv = ["strace", "-f", "-e", "trace=write", "-o", str(tmp_path / "calls"), program, "-###"]
+        options = [part for item in more.items() for part in ("-E", "=".join(item))]
+        subprocess.run([*argv[:1], *options, *argv[1:]], stderr=subprocess.DEVNULL, check=True, timeout=60)
+        return (tmp_path / "calls").read_text().count("write(2")
+
+    if not any(os.access(os.path.join(place, "strace"), os.X_OK) for place in os.get_exec_path()):
+        pytest.skip("strace is not there")
+    assert calls() > 100_000
+    assert calls(**native.for_plans(program, {})) < 10
+
+
+def test_the_library_is_none_of_what_the_driver_looked_at(program: str, tmp_path: Path) -> None:
+    library = os.fsencode(str(native.load()._name))
+    traced = run(program, "-###", **native.for_plans(program, {}))
+    assert traced.observed is not None
+    assert b"rf" + library in traced.observed.split(b"\0")
+    rows = b"".join(row + b"\0" for row in traced.observed.split(b"\0")[:-1] if row[:1] != b"p")
+    looks = observations(rows, str(tmp_path), ignore=str(tmp_path / "scratch"), started=time.time() + 60)
+    assert looks
+    assert os.fsdecode(library) not in {look.path for look in looks}
+
+
+def test_a_program_that_may_not_bear_it_is_left_alone(program: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+    static = tmp_path / "static"
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-static", "main.c", "-o", static], cwd=tmp_path, check=True, timeout=60)
+    other = tmp_path / "other"
+    other.write_bytes(Path(program).read_bytes().replace(b"ld-linux", b"ld-other", 1))
+    alone = [native.for_plans(str(path), {}) for path in (script, static, other, tmp_path / "gone")]
+    alone += [native.for_plans(program, {name: "x"}) for name in ("LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW")]
+    assert not any(alone)
+    assert native.for_plans(program, {"LD_LIBRARY_PATH": "/opt/rocm/lib"})
