@@ -8,6 +8,7 @@ import shlex
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
 
@@ -90,7 +91,16 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         numbers = (*found[:2], os.makedev(0, 1 << 15), *found[3:8], MODIFIED, MODIFIED)
         return os.stat_result(numbers, {"st_blksize": found.st_blksize, **times})
 
+    def status(path: str) -> native.PathStatus | None:
+        found = stat(path) if os.path.exists(path) else None
+        return native.PathStatus(status_of(found), found.st_mode, True) if found else None
+
+    def statuses(paths: Sequence[str], *, links: bool = False) -> list[native.PathStatus | None]:
+        return native_statuses(paths, links=links) if links else [*map(status, paths)]
+
+    native_statuses = native.statuses
     monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(native, "statuses", statuses)
 
 
 @pytest.mark.usefixtures("without")

@@ -1,4 +1,4 @@
-"""A driver that plans says all that it would say, in one go; and only such a one is told to."""
+"""Clang that plans says all that it would say, in one go; and only such a one is told to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hipcache.base import native
+from hipcache.base.errors import JobFailed
+from hipcache.clang import driver
 from hipcache.processes.observe import observations
 from hipcache.processes.runner import SubprocessRunner, Traced
 
@@ -19,6 +23,7 @@ SOURCE = r"""
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+void _ZN4llvm4errsEv(void) {} /* by which clang is known */
 int main(int count, char **words) {
     for (int i = 0; i < 3000; i++) {
         char line[100];
@@ -43,8 +48,12 @@ int main(int count, char **words) {
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = tmp_path_factory.mktemp("driver")
-    (directory / "driver.c").write_text(SOURCE)
-    subprocess.run(["cc", "-O1", "driver.c", "-o", "driver"], cwd=directory, check=True, timeout=60)
+    return compiled(directory, SOURCE, "-rdynamic")
+
+
+def compiled(directory: Path, source: str, *options: str) -> str:
+    (directory / "driver.c").write_text(source)
+    subprocess.run(["cc", "-O1", "driver.c", "-o", "driver", *options], cwd=directory, check=True, timeout=60)
     return str(directory / "driver")
 
 
@@ -103,3 +112,50 @@ def test_a_program_that_may_not_bear_it_is_left_alone(program: str, tmp_path: Pa
     alone += [native.for_plans(program, {name: "x"}) for name in ("LD_PRELOAD", "LD_AUDIT", "LD_BIND_NOW")]
     assert not any(alone)
     assert native.for_plans(program, {"LD_LIBRARY_PATH": "/opt/rocm/lib"})
+
+
+# What programs do that become clang, or start it.
+WRAPPERS = {
+    "becomes another program": 'write(2, "first\\n", 6); execl("/bin/echo", "echo", NULL);',
+    "ends at once": 'write(2, "first\\n", 6); _exit(0);',
+    "has a child that ends": 'write(2, "first\\n", 6); if (!fork()) exit(0); wait(NULL);',
+    "closes its output": 'write(2, "first\\n", 6); close(2);',
+    "goes elsewhere for a while": 'write(2, "first\\n", 6); dup2(1, 2); write(2, "out\\n", 4);',
+    "writes in the end": "atexit(late);",
+}
+
+
+@pytest.mark.parametrize("does", WRAPPERS)
+def test_a_wrapper_of_clang_says_what_it_always_says(does: str, tmp_path: Path) -> None:
+    head = "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+    late = 'void late(void) { write(2, "first\\n", 6); }\n'
+    program = compiled(tmp_path, f"{head}{late}int main(void) {{ {WRAPPERS[does]} return 0; }}\n", "-w")
+    variables = native.for_plans(program, {})
+    assert variables
+    plain, with_library = run(program, "-###").ended, run(program, "-###", **variables).ended
+    assert with_library.stderr == plain.stderr == b"first\n"
+    assert (with_library.status, with_library.stdout) == (plain.status, plain.stdout)
+
+
+@pytest.mark.parametrize(("says", "starts"), [("the library must come first", 2), ("driver: error: no such option", 1)])
+def test_a_program_that_does_not_bear_the_library_is_asked_without(says: str, starts: int, tmp_path: Path) -> None:
+    source = f"""
+    #include <stdio.h>
+    #include <stdlib.h>
+    int main(void) {{
+        FILE *log = fopen("starts", "a");
+        fputs("x", log);
+        fclose(log);
+        if (!getenv("LD_PRELOAD")) return fputs("plan\\n", stderr), 0;
+        return fputs("{says}\\n", stderr), 1;
+    }}
+    """
+    program = compiled(tmp_path, source)
+    engine: Any = SimpleNamespace(environ={"PATH": os.defpath}, clock=time.time)
+    told = b""
+    try:
+        told = os.fsencode(driver.run(program, [program, "-###"], engine, SubprocessRunner(), tmp_path, tmp_path).text)
+    except JobFailed as failed:
+        told = failed.said
+    assert told.decode() == ("plan\n" if starts == 2 else f"{says}\n")
+    assert (tmp_path / "starts").read_text() == "x" * starts

@@ -298,7 +298,7 @@ def _loader(program: str) -> bytes:
 
 
 def for_plans(program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which a driver prints a plan in one go (`native/gather.c`). None where it may not bear that: for a
+    """Variables by which clang prints a plan in one go (`native/gather.c`). None where it may not bear that: for a
     program of another loader than ours, and where the user has the loader do something else."""
     library = load()._name
     told = any(name.startswith("LD_") and name != "LD_LIBRARY_PATH" for name in environ)

@@ -1,11 +1,13 @@
-/* Within a driver that plans (`-###`, its first word): gathers what it writes to standard error, and writes it once it
+/* Within clang when it plans (`-###`, its first word): gathers what it writes to standard error, and writes it once it
  * ends. LLVM's errs() keeps nothing back, and a plan is printed letter by letter: 18,000 system calls for four
  * architectures, a third of the driver's time, and 190,000 with 1,000 directories.
  *
- * A driver that is killed loses its words; whoever asked it then runs the command as it is. */
+ * Not in a program without errs(), which may write itself and then become clang, or end without a destructor. Clang that
+ * is killed loses its words; whoever asked it then runs the command as it is. */
 #define _GNU_SOURCE
 #include "observe.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +28,13 @@ static void give_out(void) {
     gathered = 0;
 }
 
-__attribute__((destructor)) static void end(void) { give_out(); }
+__attribute__((destructor)) static void end(void) {
+    give_out();
+    gathers = false; /* other libraries end later */
+}
 
 void gather_if_planning(int count, char *const *words) {
-    gathers = count > 1 && strcmp(words[1], "-###") == 0;
+    gathers = count > 1 && strcmp(words[1], "-###") == 0 && dlsym(RTLD_DEFAULT, "_ZN4llvm4errsEv");
     if (gathers)
         unsetenv("LD_PRELOAD"); /* what it starts need not load us */
 }
