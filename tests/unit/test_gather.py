@@ -103,9 +103,7 @@ def test_the_library_is_none_of_what_the_driver_looked_at(program: str, tmp_path
 def test_a_program_that_may_not_bear_it_is_left_alone(program: str, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
-    static = tmp_path / "static"
-    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
-    subprocess.run(["cc", "-static", "main.c", "-o", static], cwd=tmp_path, check=True, timeout=60)
+    static = compiled(tmp_path, "int main(void) { return 0; }\n", "-static")
     other = tmp_path / "other"
     other.write_bytes(Path(program).read_bytes().replace(b"ld-linux", b"ld-other", 1))
     alone = [native.for_plans(str(path), {}) for path in (script, static, other, tmp_path / "gone")]

@@ -298,13 +298,24 @@ def _loader(program: str) -> bytes:
 
 
 def for_plans(program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which clang prints a plan in one go (`native/gather.c`). None where it may not bear that: for a
+    """Variables by which clang prints a plan in one go (`native/gather.c`). Empty where it may not bear that: for a
     program of another loader than ours, and where the user has the loader do something else."""
-    library = load()._name
-    told = any(name.startswith("LD_") and name != "LD_LIBRARY_PATH" for name in environ)
-    if told or any(letter in library for letter in ": ") or _loader(program) != _loader("/proc/self/exe"):
+    loader = _loader(program)
+    if not loader or loader != _loader("/proc/self/exe") or tells_loader(environ):
         return {}
-    return {"LD_PRELOAD": library} if _loader(program) else {}
+    return _preload()
+
+
+def tells_loader(environ: Mapping[str, str]) -> bool:
+    """Does the user have the loader do more than look for libraries (LD_PRELOAD, LD_AUDIT ...)?"""
+    return any(name.startswith("LD_") and name != "LD_LIBRARY_PATH" for name in environ)
+
+
+def _preload() -> dict[str, str]:
+    """The variable by which a program loads this library; none if it cannot be named there."""
+    library = load()._name
+    # These two are between the names.
+    return {} if any(letter in library for letter in ": ") else {"LD_PRELOAD": library}
 
 
 # For the server, whose `malloc` what it begins goes on with: memory in huge pages takes 5 to 10 % off a pass of clang
@@ -319,11 +330,10 @@ class ForkServer:
         """It is loaded as one that is started in that directory. Raises OSError if it cannot be so, LibraryError."""
         self.handle = ctypes.c_void_p()
         self._library = load()
-        library = self._library._name
-        variables = {**_HUGE_PAGES, **environ, "LD_PRELOAD": library}  # what it begins has `environ` alone
+        preload = _preload()
+        variables = {**_HUGE_PAGES, **environ, **preload}  # what it begins has `environ` alone
         with open(os.devnull, "rb") as null, open(os.memfd_create("said"), "rb") as said:
-            # These two are between the names in LD_PRELOAD.
-            if _loader(program) and not any(letter in library for letter in ": "):
+            if preload and _loader(program):
                 self._library.hipcache_fork_server.restype = ctypes.c_void_p
                 self.handle.value = self._library.hipcache_fork_server(
                     os.fsencode(program),

@@ -155,7 +155,7 @@ def _settled(
             # Clang's dependency file writes it with a slash, which may be the name of another file.
             raise Untraceable(f"'{path}' has a backslash in its name")
         if not found:
-            raise Untraceable(f"'{path}' is gone by now")
+            raise Untraceable(f"'{path}' is gone, or cannot be looked at")
         if times.latest(found.status[4]) >= began and not path.endswith("/"):
             raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
     looked_at = [*scans, *looked_for.present, *(other.path for other in besides)]

@@ -81,7 +81,7 @@ class Files:
         return status_of(os.stat(self.resolve(path)))
 
     def statuses(self, paths: Iterable[str]) -> list[PathStatus | None]:
-        """Of all these, None where nothing is there."""
+        """What is at each path, None where nothing is."""
         return native.statuses([*map(self.resolve, paths)])
 
     def numbered(self, path: str) -> Status:

@@ -46,8 +46,8 @@ void hipcache_free(bytes *text) {
     release(text);
 }
 
-/* What fstatat(2) finds of each path with these flags (`paths`: each with a NUL behind it). `how`: 0 where nothing is found, 1, or 2 if this
- * user may read it; `statuses`: as of append_status. */
+/* What fstatat(2) finds of each path with these flags (`paths`: each with a NUL behind it). `how`: 0 where nothing is
+ * found, 1, or 2 if this user may read it; `statuses`: as of append_status. */
 void hipcache_statuses(const char *paths, size_t count, int flags, uint8_t *how, uint8_t *statuses) {
     looking at = {.opened = NOT_YET};
     for (size_t i = 0; i < count; i++, paths += strlen(paths) + 1) {

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from hipcache.base import interruptible
 from hipcache.base.errors import LibraryError
-from hipcache.base.native import ForkServer, Observing
+from hipcache.base.native import ForkServer, Observing, tells_loader
 from hipcache.base.values import dataclass
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Reached
@@ -161,7 +161,7 @@ class ForkServers:
         """The server of `argv[0]`, loaded now if it is due. None without an absolute path, if it cannot be, or if the
         user has the loader bring more in (LD_PRELOAD, LD_AUDIT ...), which may not bear a fork."""
         of_loader = [item for item in environ.items() if item[0].startswith(_OF_LOADER)]
-        if not argv[0].startswith("/") or any(name[:3] == "LD_" and name != "LD_LIBRARY_PATH" for name, _ in of_loader):
+        if not argv[0].startswith("/") or tells_loader(environ):
             return None
         key = argv[0], directory, *of_loader
         with self._lock:
