@@ -1,4 +1,4 @@
-"""Builds the native launcher and the native library (`plugins/hipcache/native/*.c`) into the wheel.
+"""Builds the native launcher and the native library (`plugins/hipcache/native`) into the wheel.
 
 `hipcache` is the launcher, and `hipcache-engine` beside it is the Python entry point that it starts where it has no
 answer of its own. Without a C compiler the build fails.
@@ -32,28 +32,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
-SHARED = (
-    *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
-    *(
-        "pack.c",
-        "places.c",
-        "processor.c",
-        "project.c",
-        "reading.c",
-        "refresh.c",
-        "seal.c",
-        "state.c",
-        "statistics.c",
-        "store.c",
-    ),
-    "system.c",
-)
-OF_LAUNCHER = (
-    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "resident.c", "settings.c", "watching.c"),
-)
-# In the library alone.
-ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
-OBSERVER = ("fork_server.c", "gather.c", "missed.c", "observe.c", "observer.c")
+# Folders: of both, and of each alone.
+SHARED, OF_LAUNCHER, OF_LIBRARY = ("direct",), ("launcher",), ("lexer", "library", "observer")
 LIBRARY = "libhipcache.so"
 HINT = "Debian: apt install gcc libc6-dev; or set CC"
 
@@ -106,12 +86,12 @@ class LauncherHook(BuildHookInterface[Any]):
         # A static launcher has zstd linked in, if the builder's system has that (Debian: libzstd-dev).
         ways = [way for compiler, told in ways for way in _with_zstd(compiler, told)]
         try:
-            told = self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:2] if is_for_musl() else ways)
+            told = self._compile(launcher, (*SHARED, *OF_LAUNCHER), ways[:2] if is_for_musl() else ways)
             has_zstd = any(word.startswith("-DZSTD") for word in told)
             shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", f"-DREADS_PACKS={has_zstd:d}", "-ldl"]
-            shared += [f"-Wl,--version-script={SOURCES / 'library.map'}"]
+            shared += [f"-Wl,--version-script={SOURCES / 'library/library.map'}"]
             shared += self._musl(compiler, built) if is_for_musl() else []
-            self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
+            self._compile(library, (*SHARED, *OF_LIBRARY), [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
             shutil.rmtree(built)
             sys.stderr.write(getattr(error, "stderr", ""))
@@ -145,40 +125,32 @@ class LauncherHook(BuildHookInterface[Any]):
         subprocess.run([*compiler, *named, "-o", str(built / "libc.so")], check=True, capture_output=True, text=True)
         return [f"-L{built}"]
 
-    def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> list[str]:
-        """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works; gives the
-        latter."""
+    def _compile(self, output: Path, folders: tuple[str, ...], ways: list[tuple[list[str], list[str]]]) -> list[str]:
+        """The sources of `folders`, in the first of `ways` (a compiler, and what it is told behind the builder's own
+        flags) that works; gives the latter."""
         reasons = {"NOT_HIP": b"not_hip", "CXX_CACHE": b"cxx_cache"}
         counted = {
             name: b"passed_through\t" + reason + b"\t0" for name, reason in reasons.items()
         }  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
-        options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
+        options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *(f"-I{SOURCES / name}" for name in folders), *given]
         options += [f'-DHIPCACHE_VERSION="{self.metadata.version}"']
         options += [f'-DSUBCOMMANDS="{self._subcommands()}"']
         options += [f'-D{name}_CRC="{binascii.crc32(line):08x}"' for name, line in counted.items()]
         linked = shlex.split(os.environ.get("LDFLAGS", ""))
+        root = Path(self.root)
+        sources = [path.relative_to(root) for name in folders for path in sorted((root / SOURCES / name).glob("*.c"))]
         for number, (compiler, told) in enumerate(ways):
             if "-shared" in told:
                 linked = [flag for flag in linked if flag not in ("-pie", "-static", "-static-pie")]
             try:
                 # The builder's CC may be one of C++. (g++ heeds `-x c` for one file.)
-                named = [word for name in sources for word in ("-x", "c", str(SOURCES / name))]
+                named = [word for path in sources for word in ("-x", "c", str(path))]
                 libraries = [word for word in told if word.endswith(".a") or word.startswith("-l")]
                 options_told = [word for word in told if word not in libraries]
-                words = [
-                    *compiler,
-                    *options,
-                    *options_told,
-                    "-o",
-                    str(output),
-                    *named,
-                    "-x",
-                    "none",
-                    *linked,
-                    *libraries,
-                ]
+                words = [*compiler, *options, *options_told, "-o", str(output), *named]
+                words += ["-x", "none", *linked, *libraries]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
                 return told
             except (OSError, subprocess.CalledProcessError):

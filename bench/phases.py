@@ -12,12 +12,12 @@ NATIVE = HERE.parent / "plugins" / "hipcache" / "native"
 
 
 def build_launcher_of_phases(program: Path) -> Path:
-    """A launcher that tells when each phase ends (`phases.h`), of all C files but those of the library alone."""
+    """A launcher that tells when each phase ends (`phases.h`), of the files of the native launcher."""
     from hipcache import VERBS, __version__
 
-    of_library = ("bitcode", "fork_server", "lexer", "library", "observe")
-    sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.stem.startswith(of_library)]
-    words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
+    folders = [NATIVE / name for name in ("direct", "launcher")]
+    sources = [path for folder in folders for path in sorted(folder.glob("*.c"))]
+    words = [*SMALL_PROGRAM, *(f"-I{folder}" for folder in folders), "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
     words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
     # It is to count nothing: no line of the counters has an empty checksum.
     words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "CXX_CACHE", "CXX_CACHE_CHECK")]

@@ -1,6 +1,6 @@
 """Checks of the C sources, apart from the tests of what they do.
 
-    scripts/native.py warnings                warnings as errors; the layout of FORMATTED, by clang-format
+    scripts/native.py warnings                warnings as errors; the layout, by clang-format
     scripts/native.py fuzz [SECONDS]          libFuzzer over tests/native/fuzz_*.c, SECONDS for all together (60)
     scripts/native.py sanitizers [ARGS...]    the tests of the C code (below, or pytest's ARGS) with ASan and UBSan
 
@@ -36,8 +36,6 @@ DEFINED = (
     "CXX_CACHE_CHECK_CRC",
 )
 COMPILE = ["-std=gnu11", "-pthread", "-DREADS_PACKS=1", "-DZSTD_LOADED", *(f'-D{name}=""' for name in DEFINED)]
-# By .clang-format. The other files will be, when nobody works on them.
-FORMATTED = "tests/native/*.c"
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # Others, which start launchers and compilers below the sanitizers, by ARGS.
@@ -74,9 +72,9 @@ def warnings() -> None:
     """Raises CalledProcessError."""
     sources = [*NATIVE.rglob("*.c"), *(ROOT / "tests/native").glob("*.c")]
     _compile([*_compiler(), *WARNINGS, "-O2", "-fPIC"], {source: Path(os.devnull) for source in sources})
-    formatter = shutil.which("clang-format", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if formatter:
-        subprocess.run([formatter, "--dry-run", "-Werror", *map(str, ROOT.glob(FORMATTED))], check=True)
+    files = [*sources, *NATIVE.rglob("*.h")]
+    formatter = Path(sys.executable).with_name("clang-format")
+    subprocess.run([str(formatter), "--dry-run", "-Werror", *map(str, files)], check=True)
 
 
 def fuzz(seconds: int) -> None:

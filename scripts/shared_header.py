@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes plugins/hipcache/native/shared.h from plugins/hipcache/base/shared.py."""
+"""Writes plugins/hipcache/native/direct/shared.h from plugins/hipcache/base/shared.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "plugins"))
 
 from hipcache.base import shared  # noqa: E402
 
-HEADER = ROOT / "plugins/hipcache/native/shared.h"
+HEADER = ROOT / "plugins/hipcache/native/direct/shared.h"
 FRAME = """\
 /* Values that Python and C share. Written by scripts/shared_header.py from shared.py, where the reasons are. */
 #ifndef HIPCACHE_SHARED_H

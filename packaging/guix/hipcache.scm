@@ -24,7 +24,7 @@
         (add-after 'unpack 'name-zstd
           (lambda* (#:key inputs #:allow-other-keys)
             (substitute* '("plugins/hipcache/base/compression.py"
-                           "plugins/hipcache/native/pack.c")
+                           "plugins/hipcache/native/direct/pack.c")
               (("libzstd\\.so\\.1")
                (search-input-file inputs "/lib/libzstd.so.1"))))))))
   (native-inputs (list python-hatchling))

@@ -12,7 +12,7 @@ python3Packages.buildPythonApplication {
 
   # Both open it as they need it; there is no common place in which it would be found.
   postPatch = ''
-    substituteInPlace plugins/hipcache/base/compression.py plugins/hipcache/native/pack.c \
+    substituteInPlace plugins/hipcache/base/compression.py plugins/hipcache/native/direct/pack.c \
       --replace-fail '"libzstd.so.1"' '"${lib.getLib zstd}/lib/libzstd.so.1"'
   '';
 

@@ -86,7 +86,7 @@ def _end(status: int) -> None:
 
 def _restore_locale() -> None:
     """Have LC_CTYPE as it was given: Python's own would reach the compiler. (So would PYTHONCOERCECLOCALE=0.)
-    native/engine.c and hatch_build.py do the same for a package that is not there."""
+    native/launcher/engine.c and hatch_build.py do the same for a package that is not there."""
     if os.environ.get("LC_CTYPE") not in _COERCED:
         return
     with suppress(OSError), open("/proc/self/environ", "rb") as file:

@@ -51,7 +51,7 @@ def test_an_edit_that_is_taken_back_is_served_again(lab: Lab) -> None:
 
 @pytest.mark.parametrize("name", ["dir199/value.hpp", "dir7/value.hpp", "dir7/asked.hpp", "beside.hpp"])
 def test_a_header_that_comes_first_in_one_of_many_directories_is_seen(lab: Lab, name: str) -> None:
-    """The pass itself lists what it misses there (native/missed.c)."""
+    """The pass itself lists what it misses there (native/observer/missed.c)."""
     flags = [word for number in range(201) for word in ("-I", f"dir{number}")]
     for number in range(201):
         (lab.root / f"dir{number}").mkdir()

@@ -153,7 +153,7 @@ def test_each_recipe_needs_zstd() -> None:
     recipes += ("nix/package.nix", "guix/hipcache.scm", "spack/hipcache/package.py")
     recipes += ("gentoo/hipcache/hipcache-1.0.0.ebuild",)
     assert all("zstd" in (PACKAGING / name).read_text() for name in recipes)
-    for name in ("base/compression.py", "native/pack.c"):
+    for name in ("base/compression.py", "native/direct/pack.c"):
         assert (PACKAGING.parent / "plugins/hipcache" / name).read_text().count('"libzstd.so.1"') == 1
 
 

@@ -20,7 +20,7 @@ from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import ForkServers, Killed, SubprocessRunner, Traced
 
 SOURCE = Path(__file__).parents[1] / "observed_program.c"
-# One that is loaded once (native/fork_server.c).
+# One that is loaded once (native/observer/fork_server.c).
 FORKED = "program-of-a-fork-server"
 
 

@@ -34,7 +34,7 @@ class Hipcache(PythonPackage):
         """Both open it as they need it; there is no common place in which it would be found."""
         library = join_path(self.spec["zstd"].prefix.lib, "libzstd.so.1")
         filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/base/compression.py", string=True)
-        filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/native/pack.c", string=True)
+        filter_file('"libzstd.so.1"', f'"{library}"', "plugins/hipcache/native/direct/pack.c", string=True)
 
     def setup_build_environment(self, env):
         env.set("HIPCACHE_BUILD", "package")

@@ -1,4 +1,4 @@
-"""BLAKE3: the package `blake3` if it is installed, else our own C (native/blake3.c). Both give the same digests.
+"""BLAKE3: the package `blake3` if it is installed, else our own C (native/direct/blake3.c). Both give the same digests.
 
 Debian and others have no such package. Our own class has the part of its interface that hipcache uses. It keeps what it
 is given, and hashes all of it in the end: so a file that is mapped is the whole content.

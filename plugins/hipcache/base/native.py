@@ -298,7 +298,7 @@ def _loader(program: str) -> bytes:
 
 
 def for_plans(program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which clang prints a plan in one go (`native/gather.c`). Empty where it may not bear that: for a
+    """Variables by which clang prints a plan in one go (`native/observer/gather.c`). Empty where it may not bear that: for a
     program of another loader than ours, and where the user has the loader do something else."""
     loader = _loader(program)
     if not loader or loader != _loader("/proc/self/exe") or tells_loader(environ):
@@ -324,7 +324,7 @@ _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 class ForkServer:
-    """A loaded program, which begins anew for each command (`native/fork_server.c`)."""
+    """A loaded program, which begins anew for each command (`native/observer/fork_server.c`)."""
 
     def __init__(self, program: str, directory: str, environ: Mapping[str, str]) -> None:
         """It is loaded as one that is started in that directory. Raises OSError if it cannot be so, LibraryError."""
@@ -358,7 +358,7 @@ class ForkServer:
 
 
 class Observing:
-    """A process that native code starts and waits for (`native/observe.c`), under the observer if that is asked for.
+    """A process that native code starts and waits for (`native/observer/observe.c`), under the observer if that is asked for.
     `kill` may be called from any thread, and at any time."""
 
     def __init__(self) -> None:

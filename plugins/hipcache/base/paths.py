@@ -29,13 +29,13 @@ def is_of_kernel(path: str) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Is it what a process has for itself alone (an open file, its program)? As `is_own` of native/observer.c."""
+    """Is it what a process has for itself alone (an open file, its program)? As `is_own` of native/observer/observer.c."""
     return path.startswith(_SELF) and not any(part in path for part in ("/cwd", "/root", "/.."))
 
 
 def absolute(path: str, cwd: str) -> str:
     """`path`, as a process that works in `cwd` names it, for all others: without /proc/self/cwd (Bazel's PWD) and
-    /proc/self/root. As `for_all` of native/observer.c."""
+    /proc/self/root. As `for_all` of native/observer/observer.c."""
     if path.startswith("/") and not path.startswith(_SELF):
         return path
     if path.startswith(_SELF):

@@ -19,7 +19,7 @@ from functools import partial
 
 from hipcache.base import native
 
-# `look_keeps_times` in native/state.c has the same.
+# `look_keeps_times` in native/direct/state.c has the same.
 KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs"}
 _MOUNTS = "/proc/self/mountinfo"
 _SECOND = 1_000_000_000
@@ -29,7 +29,7 @@ _ASK_AGAIN = 0.001
 
 def keeps_change_time(device: int, modified: int, changed: int) -> bool:
     """Has a file on that device, with these times (nanoseconds), a change time of its own? Else its status never stands
-    for its content, as if it had always just changed. `native/state.c` has the same rule."""
+    for its content, as if it had always just changed. `native/direct/state.c` has the same rule."""
     return modified != changed or changed % _SECOND != 0 or keeps_times(device, kinds())
 
 

@@ -206,7 +206,7 @@ def _positive(written: Text, environ: Mapping[str, str]) -> int:
 
 
 def _share(written: Text, environ: Mapping[str, str]) -> float:
-    """As the native program reads it: `take_share` in native/settings.c."""
+    """As the native program reads it: `take_share` in native/launcher/settings.c."""
     part, slash, whole = (word.strip() for word in written.text.partition("/"))
     whole = whole if slash else "1"
     good = all(word.isascii() and word.isdigit() and len(word) < 10 for word in (part, whole))

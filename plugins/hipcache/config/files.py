@@ -10,7 +10,7 @@ Later ones win, the environment over all of them:
 A store is shared by others, and a checkout may be a stranger's. So neither says where anything is read from, written or
 sent to, which programs run, whose records count, or how often hits are checked. These two count only if they are
 regular files (no links) of this user, of root, or of the owner of the directory that they lie in: in /tmp anybody can
-write one. `native/settings.c` and `native/project.c` find the same files.
+write one. `native/launcher/settings.c` and `native/direct/project.c` find the same files.
 
 Each is YAML, one mapping; its keys are the variables' names (`HIPCACHE_MAX_SIZE: 20G`) or those in short (`max_size`).
 """

@@ -1,4 +1,4 @@
-"""A text as the lexer sees it (`native/lexer.c`), and the words that it looks for.
+"""A text as the lexer sees it (`native/lexer/lexer.c`), and the words that it looks for.
 
 Among these are names that may show how a path is spelled, in what comes of the text (PATHS and those behind it): more
 than `token_pasting.PLACES`, and looked for in every header. Which of them matter is for `place.shows` to say.

@@ -13,7 +13,7 @@ A file in which it is not plain what is a comment has no outline, and is compare
 comments clang may have something to say about (-Wcomment), and one that numbers its lines itself
 (#line), since messages give other places than it has.
 
-Lexical rules: `native/lexer.c`.
+Lexical rules: `native/lexer/lexer.c`.
 """
 
 from __future__ import annotations

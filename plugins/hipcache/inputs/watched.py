@@ -14,14 +14,14 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     SAME   i   stat:  device, inode
     NUMBER o   the same, where the inode itself is in what was made (clang/units.py)
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
-    PROCESSOR p  its digest (native/processor.c); the path is the root
+    PROCESSOR p  its digest (native/direct/processor.c); the path is the root
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
     ABSENT a   lstat fails: nothing     (both: if it fails with another error than ENOENT and ENOTDIR, its number)
 
 Names that are ABSENT in one directory stand together here, and one by one in the digest and in lists.
 
-`native/state.c` takes the same digest, in a fraction of a millisecond. A *guard* spares it most of what is GONE or
+`native/direct/state.c` takes the same digest, in a fraction of a millisecond. A *guard* spares it most of what is GONE or
 ABSENT: a directory whose status stands for all that was looked for in vain in it. While it is as it was, no name has
 come into it. So one `stat` answers for every name that was missed there: for most of what a compile looks for. Where a
 directory has changed (in one's own sources it does all the time), each name is looked for. git trusts directories in

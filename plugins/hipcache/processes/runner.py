@@ -68,7 +68,7 @@ class _Process(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True)
 class Traced:
-    """A process that was run; `observed`: the list of the paths that it asked for (`native/observer.c`), or None, and
+    """A process that was run; `observed`: the list of the paths that it asked for (`native/observer/observer.c`), or None, and
     `why` there is none."""
 
     ended: Completed
@@ -144,7 +144,7 @@ def run_in_foreground(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 class ForkServers:
-    """The loaded programs of one compile, which begin anew for each command (`native/fork_server.c`).
+    """The loaded programs of one compile, which begin anew for each command (`native/observer/fork_server.c`).
 
     `repeats(argv)`: will `argv[0]` surely be started again in this compile? Then it is loaded at its first start,
     others at their second."""

@@ -168,7 +168,7 @@ def _append(path: Path, line: str) -> None:
 
 
 def _write_soon(fd: int, text: bytes) -> None:
-    """As `write_soon` of native/logs.c: all of it, or nothing in a file that has no room. Raises OSError."""
+    """As `write_soon` of native/launcher/logs.c: all of it, or nothing in a file that has no room. Raises OSError."""
     rest, waits = memoryview(text), 0
     ready = select.poll()
     ready.register(fd, select.POLLOUT)

@@ -42,7 +42,7 @@ has no base, but other frames of its pack may. It is used whenever a pack is tha
 
 Entries that are larger than MOST stay in files of their own, which a file system may share with the build; so does
 what the engine takes of its own user alone, where others may write the packs.
-`native/pack.c` reads the same.
+`native/direct/pack.c` reads the same.
 """
 
 from __future__ import annotations

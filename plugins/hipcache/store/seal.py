@@ -13,7 +13,7 @@ A namespace (HIPCACHE_NAMESPACE) is a seal, too: its secret is BLAKE3's derive_k
 (if there is one) and its name. So it is part of every record's name, in the store and in remotes, and who knows it can
 tell which records are its own. It keeps nobody out.
 
-Blobs need none: records name them by their digests. `native/seal.c` does the same.
+Blobs need none: records name them by their digests. `native/direct/seal.c` does the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The commands that a build asks for: the one that the native program asks about, and those of a list of the build.
 
-The native program (`native/helper.c`) asks: is the result of this command to be had?
+The native program (`native/launcher/helper.c`) asks: is the result of this command to be had?
 
 asked     "ask ", bytes of the rest, blank, number of words, newline; then, each followed by NUL: the working
           directory, the words of the command as typed, the variables as NAME=VALUE
@@ -90,7 +90,7 @@ def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:
 
 
 def is_plain(argv: Sequence[str]) -> bool:
-    """Is it certainly a compile, and certainly not HIP? As `native/launcher.c` has it."""
+    """Is it certainly a compile, and certainly not HIP? As `native/launcher/launcher.c` has it."""
     words = argv[1:]
     return (
         "-c" in words

@@ -1,7 +1,7 @@
 """Starts the storage helper in the order that takes the least time: a connection first, then what goes over it.
 
 On a busy machine that takes seconds. Who asks meanwhile gets signs of life: the native program takes the door away from
-a helper that says nothing (`native/helper.c`).
+a helper that says nothing (`native/launcher/helper.c`).
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: 
 # Reads compilers while a remote is waited for.
 #
 # The first compile with a new store has to know the contents of the compiler and its libraries, some 200 MB, before it
-# takes a record that came from elsewhere (`native/contents.c`): a tenth of a second, in which all others wait. Which
+# takes a record that came from elsewhere (`native/direct/contents.c`): a tenth of a second, in which all others wait. Which
 # files these are is known from the manifest, a round trip before the record is here. What is noted is what the native
-# program would note (`native/reading.c`), the digest of a file's content by its status: so a manifest that names other
+# program would note (`native/direct/reading.c`), the digest of a file's content by its status: so a manifest that names other
 # files costs time, and nothing else.
 #
 # Who reads holds the turn that the native program would take, so that it waits instead of reading the same. Several
@@ -112,7 +112,7 @@ _MOST_FILES, _MOST_BYTES = 64, 1 << 30
 # Seconds: a file that changed later may change again, and have the same times.
 _RACY = 2.0
 _TURN = "reading.lock"
-# As `native/action.c` has it.
+# As `native/direct/action.c` has it.
 _CLAIMED = b'{"claim":true}'
 
 
@@ -186,7 +186,7 @@ class Compilers:
 
 
 def _status(path: str) -> tuple[int, ...]:
-    """As `append_status` of `native/state.c` has it: device, inode, mode, bytes, nanoseconds of both times."""
+    """As `append_status` of `native/direct/state.c` has it: device, inode, mode, bytes, nanoseconds of both times."""
     with suppress(OSError, ValueError):
         found = os.stat(path)
         return (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
