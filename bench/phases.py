@@ -17,7 +17,8 @@ def build_launcher_of_phases(program: Path) -> Path:
 
     folders = [NATIVE / name for name in ("direct", "launcher")]
     sources = [path for folder in folders for path in sorted(folder.glob("*.c"))]
-    words = [*SMALL_PROGRAM, *(f"-I{folder}" for folder in folders), "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
+    words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
+    words += [f"-I{folder}" for folder in folders]
     words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
     # It is to count nothing: no line of the counters has an empty checksum.
     words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "CXX_CACHE", "CXX_CACHE_CHECK")]

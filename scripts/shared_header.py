@@ -17,6 +17,7 @@ FRAME = """\
 #ifndef HIPCACHE_SHARED_H
 #define HIPCACHE_SHARED_H
 
+/* clang-format off */
 {lines}
 
 #endif

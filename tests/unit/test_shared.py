@@ -22,8 +22,8 @@ def test_the_header_is_written_from_the_module() -> None:
 
 
 def test_each_constant_is_used_by_c() -> None:
-    texts = [path.read_text() for path in shared_header.HEADER.parent.glob("*.[ch]") if path != shared_header.HEADER]
-    words = set(re.findall(r"[A-Z][A-Z_]+", "\n".join(texts)))
+    files = (path for path in shared_header.HEADER.parents[1].rglob("*.[ch]") if path != shared_header.HEADER)
+    words = set(re.findall(r"[A-Z][A-Z_]+", "\n".join(path.read_text() for path in files)))
     assert {name for name in vars(shared) if name.isupper()} <= words
 
 

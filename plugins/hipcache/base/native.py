@@ -298,8 +298,8 @@ def _loader(program: str) -> bytes:
 
 
 def for_plans(program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which clang prints a plan in one go (`native/observer/gather.c`). Empty where it may not bear that: for a
-    program of another loader than ours, and where the user has the loader do something else."""
+    """Variables by which clang prints a plan in one go (`native/observer/gather.c`). Empty where it may not bear that:
+    for a program of another loader than ours, and where the user has the loader do something else."""
     loader = _loader(program)
     if not loader or loader != _loader("/proc/self/exe") or tells_loader(environ):
         return {}
@@ -358,7 +358,7 @@ class ForkServer:
 
 
 class Observing:
-    """A process that native code starts and waits for (`native/observer/observe.c`), under the observer if that is asked for.
+    """A process that native code starts and waits for (`observe.c`), under the observer if that is asked for.
     `kill` may be called from any thread, and at any time."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Values that Python and C share: formats on disk, limits, numbers of answers, lists of words.
 
-`native/direct/shared.h` is written from this module by `scripts/shared_header.py`: each name in capitals becomes a constant
+`shared.h` is written from this module by `scripts/shared_header.py`: each name in capitals becomes a constant
 of the same name there (a text with its NUL, a tuple of texts a list that ends with NULL).
 """
 
@@ -23,7 +23,7 @@ SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
 NAMESPACE_CONTEXT = "hipcache 2026-11-23 namespace of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 
-# The digest of a file's content is noted under this name (`native/direct/reading.c`, `remote/helper/start`), from so many
+# The digest of a file's content is noted under this name (`reading.c`, `remote/helper/start`), from so many
 # bytes on.
 CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
 LARGE_CONTENT = 1 << 20

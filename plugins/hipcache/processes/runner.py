@@ -68,7 +68,7 @@ class _Process(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True)
 class Traced:
-    """A process that was run; `observed`: the list of the paths that it asked for (`native/observer/observer.c`), or None, and
+    """A process that was run; `observed`: the list of the paths that it asked for (`observer.c`), or None, and
     `why` there is none."""
 
     ended: Completed

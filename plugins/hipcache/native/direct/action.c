@@ -90,6 +90,4 @@ bool claim_is_known(record *of, bytes claim) {
     return known;
 }
 
-void claim_keep(const record *of, bytes claim) {
-    note_keep(of, claim, CLAIMED, sizeof CLAIMED - 1);
-}
+void claim_keep(const record *of, bytes claim) { note_keep(of, claim, CLAIMED, sizeof CLAIMED - 1); }

@@ -37,18 +37,16 @@ bool runtime_place(char path[PATH_MAX], const char *name, const char *suffix) {
     struct stat found;
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     const bool mine = runtime && runtime[0] == '/' && stat(runtime, &found) == 0 && found.st_uid == geteuid();
-    const int size = mine
-                         ? snprintf(directory, PATH_MAX, "%s/hipcache", runtime)
-                         : snprintf(directory, PATH_MAX, "/tmp/hipcache-%u", (unsigned)geteuid());
-    if (size >= PATH_MAX || (lstat(directory, &found) != 0 && (mkdir(directory, 0700) != 0 || lstat(directory, &found) != 0)))
+    const int size = mine ? snprintf(directory, PATH_MAX, "%s/hipcache", runtime)
+                          : snprintf(directory, PATH_MAX, "/tmp/hipcache-%u", (unsigned)geteuid());
+    if (size >= PATH_MAX ||
+        (lstat(directory, &found) != 0 && (mkdir(directory, 0700) != 0 || lstat(directory, &found) != 0)))
         return false;
     return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0 &&
            snprintf(path, PATH_MAX, "%s/%s%s", directory, name, suffix) < PATH_MAX;
 }
 
-bool resident_place(char path[PATH_MAX], const char *suffix) {
-    return runtime_place(path, RESIDENT_NAME, suffix);
-}
+bool resident_place(char path[PATH_MAX], const char *suffix) { return runtime_place(path, RESIDENT_NAME, suffix); }
 
 bool resident_sees(seen *files) {
     struct stat root, mounts;
@@ -97,7 +95,8 @@ resident_answer resident_ask(record *found) {
         return absent ? RESIDENT_ABSENT : RESIDENT_CANNOT_SAY;
     }
     struct pollfd answers = {fd, POLLIN, 0};
-    const bool answered = resident_is_mine(fd) && send(fd, &asked, sizeof asked, MSG_NOSIGNAL) == (ssize_t)sizeof asked &&
+    const bool answered = resident_is_mine(fd) &&
+                          send(fd, &asked, sizeof asked, MSG_NOSIGNAL) == (ssize_t)sizeof asked &&
                           poll(&answers, 1, PATIENCE) == 1 && recv(fd, &said_so, 1, 0) == 1;
     resident_answer said = answered && said_so == 'y' ? RESIDENT_HOLDS : RESIDENT_CANNOT_SAY;
     if (answered && said_so == 't') {

@@ -18,7 +18,8 @@ typedef struct {
     uint32_t words[8], flags;
 } mode;
 
-static const mode PLAIN = {{0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19}, 0};
+static const mode PLAIN = {
+    {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19}, 0};
 
 /* The message words of each round: the permutation of the specification, applied again and again. */
 static const uint8_t SCHEDULE[7][16] = {
@@ -44,10 +45,14 @@ typedef struct {
     } while (0)
 #define ROUND(v, m, s)                                                                                                 \
     do {                                                                                                               \
-        MIX(v, 0, 4, 8, 12, m[s[0]], m[s[1]]); MIX(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);                                  \
-        MIX(v, 2, 6, 10, 14, m[s[4]], m[s[5]]); MIX(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);                                \
-        MIX(v, 0, 5, 10, 15, m[s[8]], m[s[9]]); MIX(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);                              \
-        MIX(v, 2, 7, 8, 13, m[s[12]], m[s[13]]); MIX(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);                              \
+        MIX(v, 0, 4, 8, 12, m[s[0]], m[s[1]]);                                                                         \
+        MIX(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);                                                                         \
+        MIX(v, 2, 6, 10, 14, m[s[4]], m[s[5]]);                                                                        \
+        MIX(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);                                                                        \
+        MIX(v, 0, 5, 10, 15, m[s[8]], m[s[9]]);                                                                        \
+        MIX(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);                                                                      \
+        MIX(v, 2, 7, 8, 13, m[s[12]], m[s[13]]);                                                                       \
+        MIX(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);                                                                       \
     } while (0)
 
 static uint32_t little(const uint8_t *bytes) {
@@ -61,8 +66,10 @@ static uint32_t little(const uint8_t *bytes) {
 
 /* One block into the chaining value `cv`. */
 static void compress(uint32_t cv[8], const uint8_t block[BLOCK], uint64_t counter, uint32_t size, uint32_t flags) {
+    /* clang-format off */
     uint32_t m[16], v[16] = {cv[0], cv[1], cv[2], cv[3], cv[4], cv[5], cv[6], cv[7], IV[0], IV[1], IV[2], IV[3],
                              (uint32_t)counter, (uint32_t)(counter >> 32), size, flags};
+    /* clang-format on */
     for (int i = 0; i < 16; i++)
         m[i] = little(block + 4 * i);
     for (int r = 0; r < 7; r++)
@@ -72,7 +79,8 @@ static void compress(uint32_t cv[8], const uint8_t block[BLOCK], uint64_t counte
 }
 
 /* A chunk of at most CHUNK bytes. */
-static void chunk(const mode *of, const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+static void chunk(const mode *of, const uint8_t *content, size_t size, uint64_t counter, uint32_t root,
+                  uint32_t cv[8]) {
     uint32_t flags = of->flags | CHUNK_START;
     memcpy(cv, of->words, sizeof of->words);
     for (; size > BLOCK; content += BLOCK, size -= BLOCK, flags = of->flags)
@@ -160,7 +168,8 @@ static void parent(const mode *of, const uint32_t left[8], const uint32_t right[
 }
 
 /* A subtree of at most PIECE_BYTES that lies in memory. */
-static void piece(const mode *of, const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+static void piece(const mode *of, const uint8_t *content, size_t size, uint64_t counter, uint32_t root,
+                  uint32_t cv[8]) {
     uint32_t level[PIECE_BYTES / CHUNK][8];
     if (size <= CHUNK) {
         chunk(of, content, size, counter, root, cv);

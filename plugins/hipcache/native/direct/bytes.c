@@ -46,9 +46,7 @@ int hexadecimal_digit(char digit) {
     return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-static size_t two_bytes(const uint8_t *at) {
-    return (size_t)at[0] | (size_t)at[1] << 8;
-}
+static size_t two_bytes(const uint8_t *at) { return (size_t)at[0] | (size_t)at[1] << 8; }
 
 /* Gives each text of a list, followed by a NUL. */
 bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context) {
@@ -56,7 +54,8 @@ bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, si
     bytes text = BEGINS_IN(room);
     bool good = true;
     while (good && list.size) {
-        const size_t shared = list.size >= 4 ? two_bytes(list.at) : 0, more = list.size >= 4 ? two_bytes(list.at + 2) : 0;
+        const size_t shared = list.size >= 4 ? two_bytes(list.at) : 0,
+                     more = list.size >= 4 ? two_bytes(list.at + 2) : 0;
         good = list.size >= 4 && shared <= text.size && more <= list.size - 4;
         if (!good)
             break;

@@ -259,7 +259,8 @@ bool contents_hold(record *found) {
 static int take_turn(void) {
     enum { TRIES = 100, PAUSE = 5000000 }; /* nanoseconds: half a second in all */
     char path[PATH_MAX];
-    const int fd = runtime_place(path, "reading.lock", "") ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    const int fd = runtime_place(path, "reading.lock", "") ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
+                                                           : -1;
     for (int i = 0; fd >= 0 && i < TRIES; i++) {
         const struct timespec moment = {0, PAUSE};
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)

@@ -195,10 +195,9 @@ static bool find(const request *asked, kind of, record *found) {
            action_read(found, found->key, MOST_DIRECT, &found->content, &payload) && unpack(found, payload);
     PHASE("record");
     good = good && !(asked->terminal && of != ON_TERMINAL && found->messages.size) &&
-           (asked->readonly || statistics_have_room(asked->store)) &&
-           has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&
-           variables_hold(found, asked) && ((!found->base && state_holds(found)) || contents_hold(found)) &&
-           system_is_as_it_was(asked, found);
+           (asked->readonly || statistics_have_room(asked->store)) && has_temporary_directory(asked) &&
+           places_are_free(asked, found) && blobs_are_there(found) && variables_hold(found, asked) &&
+           ((!found->base && state_holds(found)) || contents_hold(found)) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
         direct_release(found);
@@ -239,14 +238,16 @@ static bool deliver_rule(const delivery *one) {
     uint8_t room[1 << 16];
     bytes text = BEGINS_IN(room);
     const bool good = unpack_local(one->lines, one->base, add_line, &text) && !text.failed &&
-                      (!one->base || wrap_rule(&text)) && is_harmless_rule(text.at, text.size) && write_whole(one->path, text.at, text.size);
+                      (!one->base || wrap_rule(&text)) && is_harmless_rule(text.at, text.size) &&
+                      write_whole(one->path, text.at, text.size);
     release(&text);
     return good;
 }
 
 static bool deliver_output(record *of, const delivery *one) {
     char blob[ENTRY_NAME_BYTES];
-    return blob_name(blob, one->blob.at) && deliver_blob(of, blob, one->blob.at, one->size, one->path, one->executable) &&
+    return blob_name(blob, one->blob.at) &&
+           deliver_blob(of, blob, one->blob.at, one->size, one->path, one->executable) &&
            (!one->executable || make_executable(one->path));
 }
 

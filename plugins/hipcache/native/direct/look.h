@@ -29,7 +29,7 @@ int look_status(looking *at, const char *path, int flags, struct stat *found); /
  * open to all. Else it takes a system call: an ACL may deny some users what the mode allows to all. */
 bool look_allows(const char *path, const struct stat *found, int what);
 void look_failure(bytes *state); /* of that, by errno: the state of a path that is looked for in vain */
-bool look_entries(const char *path, uint8_t digest[DIGEST_BYTES]);            /* of the names in a directory */
+bool look_entries(const char *path, uint8_t digest[DIGEST_BYTES]); /* of the names in a directory */
 /* The text of a link in `target`, nothing for what is none; its length, -1 where that cannot be told. */
 ssize_t look_link(const char *path, const struct stat *found, char target[PATH_MAX]);
 bool look_processor(bytes *state); /* processor.c: adds its digest; false where there is none */
@@ -44,7 +44,7 @@ bool look_is_old(const char *path, const struct stat *found, uint64_t old);
 
 /* reading.c: has the file at `path` still this status, and this content? `old`: does the status stand for it from now
  * on? `buffer`: PIECE_BYTES. */
-bool file_holds(record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES],
-                bool old, uint8_t *buffer);
+bool file_holds(record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES], bool old,
+                uint8_t *buffer);
 
 #endif

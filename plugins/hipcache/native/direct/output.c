@@ -33,8 +33,8 @@ bool has_temporary_directory(const request *asked) {
                 char path[PATH_MAX];
                 const char *value = *variable + strlen(names[i]);
                 const bool absolute = *value == '/';
-                const int length =
-                    snprintf(path, PATH_MAX, "%s%s%s/.", absolute ? "" : asked->directory, absolute ? "" : "/", value);
+                const int length = snprintf(path, PATH_MAX, "%s%s%s/.", absolute ? "" : asked->directory,
+                                            absolute ? "" : "/", value);
                 return length < PATH_MAX && access(path, W_OK | X_OK) == 0;
             }
     return true;
@@ -99,7 +99,8 @@ static bool write_file(const char *destination, const uint8_t *content, size_t s
     if (target < 0)
         return false;
     reserve(target, destination, size);
-    return finish(target, !shows(target, destination, runs) && write_all(target, content, size), temporary, destination);
+    return finish(target, !shows(target, destination, runs) && write_all(target, content, size), temporary,
+                  destination);
 }
 
 /* A file that is read, and copied to `target` meanwhile (unless that is -1). */
@@ -126,9 +127,7 @@ static bool has_size(int fd, uint64_t size) {
 }
 
 /* Far in the future counts as past: a clock was wrong, and such an entry would be the last to be evicted. */
-bool use_is_noted(const struct stat *entry) {
-    return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP;
-}
+bool use_is_noted(const struct stat *entry) { return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP; }
 
 /* Of a pack there is no file to copy. */
 static bool deliver_packed(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size,
@@ -143,8 +142,8 @@ static bool deliver_packed(record *of, const char *name, const uint8_t digest[DI
 
 /* The bytes are hashed as they are written, or where the file system shares the blocks, in the new file: a store's file
  * may change at any time without its times showing it, through a mapping of memory. */
-bool deliver_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
-                  bool runs) {
+bool deliver_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size,
+                  const char *destination, bool runs) {
     char temporary[PATH_MAX];
     uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;

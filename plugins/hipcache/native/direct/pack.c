@@ -39,7 +39,7 @@ extern size_t ZSTD_DCtx_reset(void *, int);
 extern unsigned ZSTD_isError(size_t);
 static bool zstd_load(zstd *of) {
     *of = (zstd){ZSTD_createDStream_advanced, ZSTD_freeDStream, ZSTD_decompressStream, ZSTD_DCtx_refPrefix,
-                 ZSTD_DCtx_setParameter, ZSTD_DCtx_reset, ZSTD_isError};
+                 ZSTD_DCtx_setParameter,      ZSTD_DCtx_reset,  ZSTD_isError};
     return true;
 }
 #elif defined ZSTD_LOADED
@@ -284,12 +284,14 @@ static bool look_up(record *of, const char *name, place *found) {
     const uint8_t *fingerprint = key + (name[0] == 'a' ? FINGERPRINT_BYTES : 0);
     bool good = read_at(fd, head, sizeof head, 0) && memcmp(head, INDEX_MAGIC, MAGIC_BYTES) == 0;
     const uint64_t slots = good ? number(head + MAGIC_BYTES, 8) : 0;
-    good = slots >= PROBES && slots <= MOST_BLOB / SLOT_BYTES && (uint64_t)status.st_size >= sizeof head + slots * SLOT_BYTES;
+    good = slots >= PROBES && slots <= MOST_BLOB / SLOT_BYTES &&
+           (uint64_t)status.st_size >= sizeof head + slots * SLOT_BYTES;
     if (good) {
         const uint64_t first = number(fingerprint, FINGERPRINT_BYTES) % slots;
         const size_t before = slots - first < PROBES ? (size_t)(slots - first) : PROBES;
         good = read_at(fd, window, before * SLOT_BYTES, sizeof head + first * SLOT_BYTES) &&
-               (before == PROBES || read_at(fd, window + before * SLOT_BYTES, (PROBES - before) * SLOT_BYTES, sizeof head));
+               (before == PROBES ||
+                read_at(fd, window + before * SLOT_BYTES, (PROBES - before) * SLOT_BYTES, sizeof head));
     }
     close(fd);
     for (const uint8_t *slot = window; good && slot < window + sizeof window; slot += SLOT_BYTES) {
@@ -315,11 +317,13 @@ static bool begin(record *of, pack *in, size_t which) {
         pack *base = pack_of(of, one.base);
         const frame its = base && one.base_number < base->frames ? frame_of(base, one.base_number) : (frame){0};
         prefix_size = its.size < MOST_PREFIX ? its.size : MOST_PREFIX;
-        if (!its.at || its.base || its.size > MOST_FRAME || !(prefix = content_of(of, base, one.base_number, prefix_size)))
+        if (!its.at || its.base || its.size > MOST_FRAME ||
+            !(prefix = content_of(of, base, one.base_number, prefix_size)))
             return false;
     }
     if (!packs->stream) {
-        if (!zstd_load(&packs->with) || !(packs->stream = packs->with.create((zstd_memory){take_room, give_room, packs})))
+        if (!zstd_load(&packs->with) ||
+            !(packs->stream = packs->with.create((zstd_memory){take_room, give_room, packs})))
             return false;
         (void)packs->with.set(packs->stream, STABLE_OUTPUT, 1);
     }

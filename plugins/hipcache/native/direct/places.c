@@ -17,6 +17,7 @@
 
 /* Options whose value is the next word, of those that a compile may have (clang/driver_options.py: SEPARATE). Their
  * values are no inputs. */
+/* clang-format off */
 static const char *const SEPARATE[] = {
     "-x", "--language", "-I", "--include-directory", "-D", "--define-macro", "-U", "--undefine-macro", "-include",
     "--include", "-imacros", "--imacros", "-isystem", "-iquote", "-idirafter", "-isysroot", "--sysroot", "-cxx-isystem",
@@ -24,6 +25,7 @@ static const char *const SEPARATE[] = {
     "-Xclang", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xoffload-linker", "-Xopenmp-target", "-Xthinlto", "-mllvm",
     "-target", "--target", "-arch", "-L", "--library-directory", "-l", "-B", "--prefix", "-G", "-resource-dir",
     "-working-directory", "--param", "--config", "-dumpdir", "-dumpbase", "-gcc-toolchain", "-mthread-model", NULL};
+/* clang-format on */
 
 static bool is_one_of(const char *word, const char *const *words) {
     for (; *words; words++)
@@ -46,8 +48,8 @@ typedef struct {
 } walk;
 
 static bool step(walk *at) {
-    static const char *const FILES[] = {
-        "-o", "--output", "-MF", "--serialize-diagnostics", "-serialize-diagnostics", NULL};
+    static const char *const FILES[] = {"-o", "--output", "-MF", "--serialize-diagnostics", "-serialize-diagnostics",
+                                        NULL};
     at->option = at->value = at->input = NULL;
     if (!*at->next)
         return false;
@@ -125,8 +127,8 @@ static bool is(const places *of, const char *name, const char *path) {
 /* Nothing, or what names a pass: "-hip-amdgcn-amd-amdhsa-gfx906", "-host-x86_64-unknown-linux-gnu", "_gfx906". */
 static bool is_pass(const char *text, size_t size) {
     static const char LETTERS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+:@-";
-    return size == 0 ||
-           ((after(text, "-hip-amdgcn-") || after(text, "-host-") || after(text, "_gfx")) && strspn(text, LETTERS) >= size);
+    return size == 0 || ((after(text, "-hip-amdgcn-") || after(text, "-host-") || after(text, "_gfx")) &&
+                         strspn(text, LETTERS) >= size);
 }
 
 /* Is it the first `size` bytes of `name`, a pass, and `ending`? */
@@ -189,9 +191,9 @@ bool places_allow_rule(const places *of, const char *path) {
 
 /* Words that make (GNU make manual, "Index of functions, variables, and directives") reads as no rule. */
 static bool is_directive(const uint8_t *line, size_t size) {
-    static const char *const WORDS[] = {"include", "-include", "sinclude", "load", "-load", "define", "undefine", "export",
-                                        "unexport", "override", "private", "vpath", "ifdef", "ifndef", "ifeq", "ifneq",
-                                        "else", "endif", "endef", NULL};
+    static const char *const WORDS[] = {"include", "-include", "sinclude", "load",    "-load", "define", "undefine",
+                                        "export",  "unexport", "override", "private", "vpath", "ifdef",  "ifndef",
+                                        "ifeq",    "ifneq",    "else",     "endif",   "endef", NULL};
     size_t end = 0;
     while (end < size && line[end] != ' ' && line[end] != '\n')
         end++;

@@ -17,22 +17,10 @@ enum { EAX = 1, EBX = 2, ECX = 4, EDX = 8, ALL = 15, EXTENDED = 31, OSXSAVE = 1 
 static const struct {
     unsigned leaf, part, kept;
 } ASKED[] = {
-    {0, 0, ALL},
-    {1, 0, EAX | ECX | EDX},
-    {7, 0, ALL},
-    {7, 1, ALL},
-    {0xd, 1, EAX},
-    {0x14, 0, EBX},
-    {0x19, 0, EBX},
-    {0x1e, 1, EAX},
-    {0x24, 0, EBX},
-    {0x29, 0, EBX},
-    {0x80000000, 0, ALL},
-    {0x80000001, 0, ECX | EDX},
-    {0x80000002, 0, ALL},
-    {0x80000003, 0, ALL},
-    {0x80000004, 0, ALL},
-    {0x80000008, 0, EBX},
+    {0, 0, ALL},          {1, 0, EAX | ECX | EDX}, {7, 0, ALL},          {7, 1, ALL},
+    {0xd, 1, EAX},        {0x14, 0, EBX},          {0x19, 0, EBX},       {0x1e, 1, EAX},
+    {0x24, 0, EBX},       {0x29, 0, EBX},          {0x80000000, 0, ALL}, {0x80000001, 0, ECX | EDX},
+    {0x80000002, 0, ALL}, {0x80000003, 0, ALL},    {0x80000004, 0, ALL}, {0x80000008, 0, EBX},
 };
 
 static void append_features(bytes *text) {

@@ -45,8 +45,8 @@ static bool content_holds(int fd, const struct stat *status, const uint8_t diges
            fstat(fd, &after) == 0 && is_the_same(status, &after);
 }
 
-bool file_holds(record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES],
-                bool old, uint8_t *buffer) {
+bool file_holds(record *of, const char *path, const struct stat *status, const uint8_t digest[DIGEST_BYTES], bool old,
+                uint8_t *buffer) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat opened;
     uint8_t room[512];
@@ -54,7 +54,8 @@ bool file_holds(record *of, const char *path, const struct stat *status, const u
     if (fd < 0)
         return false;
     bool good = fstat(fd, &opened) == 0 && is_the_same(&opened, status);
-    const bool claims = good && old && opened.st_size >= LARGE_CONTENT; /* compilers and their libraries, which many records list */
+    const bool claims = good && old &&
+                        opened.st_size >= LARGE_CONTENT; /* compilers and their libraries, which many records list */
     if (claims) {
         append(&claim, CONTENT_CLAIM_DOMAIN, sizeof CONTENT_CLAIM_DOMAIN), append(&claim, digest, DIGEST_BYTES);
         append_status(&claim, status), append(&claim, path, strlen(path) + 1);

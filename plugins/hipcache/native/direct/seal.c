@@ -51,9 +51,7 @@ void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]) {
     hexadecimal(digest, DIGEST_BYTES, key);
 }
 
-const uint8_t *seal_magic(const uint8_t *secret) {
-    return secret ? SEALED : PLAIN;
-}
+const uint8_t *seal_magic(const uint8_t *secret) { return secret ? SEALED : PLAIN; }
 
 void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
     if (secret)

@@ -2,6 +2,7 @@
 #ifndef HIPCACHE_SHARED_H
 #define HIPCACHE_SHARED_H
 
+/* clang-format off */
 #define KEY_FORMAT "10"
 #define DIRECT_KIND "direct 3"
 #define DIRECT_KIND_ON_TERMINAL "direct 3 on a terminal"

@@ -11,7 +11,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-
 void look_number(bytes *state, uint64_t value) {
     uint8_t raw[8];
     for (int i = 0; i < 8; i++)
@@ -73,13 +72,14 @@ int look_status(looking *at, const char *path, int flags, struct stat *found) {
         at->opened = open(at->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
         at->opened = at->opened < 0 ? CANNOT_BE : at->opened;
     }
-    return at->opened == CANNOT_BE ? fstatat(AT_FDCWD, path, found, flags) : fstatat(at->opened, slash + 1, found, flags);
+    return at->opened == CANNOT_BE ? fstatat(AT_FDCWD, path, found, flags)
+                                   : fstatat(at->opened, slash + 1, found, flags);
 }
 
 bool look_allows(const char *path, const struct stat *found, int what) {
     const mode_t all = (mode_t)what * 0111, own = (mode_t)what * 0100;
-    return (found->st_uid == 0 && (found->st_mode & all) == all) || (found->st_uid == geteuid() && (found->st_mode & own)) ||
-           faccessat(AT_FDCWD, path, what, AT_EACCESS) == 0;
+    return (found->st_uid == 0 && (found->st_mode & all) == all) ||
+           (found->st_uid == geteuid() && (found->st_mode & own)) || faccessat(AT_FDCWD, path, what, AT_EACCESS) == 0;
 }
 
 void look_failure(bytes *state) {
@@ -88,8 +88,12 @@ void look_failure(bytes *state) {
 }
 
 void append_status(bytes *state, const struct stat *found) {
-    const uint64_t numbers[] = {found->st_dev,           found->st_ino, found->st_mode, (uint64_t)found->st_size,
-                                nanoseconds(found->st_mtim), nanoseconds(found->st_ctim)};
+    const uint64_t numbers[] = {found->st_dev,
+                                found->st_ino,
+                                found->st_mode,
+                                (uint64_t)found->st_size,
+                                nanoseconds(found->st_mtim),
+                                nanoseconds(found->st_ctim)};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         look_number(state, numbers[i]);
 }
@@ -115,7 +119,8 @@ static bool guard_holds(const char *text, size_t size) {
 /* Not: networks, FUSE, and overlays, whose lower layers may change behind them. From linux/magic.h; the names of these
  * stand in base/times.py. */
 bool look_keeps_times(const char *path) {
-    static const unsigned long KNOWN[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0xCA451A4E, 0x2FC12FC1};
+    static const unsigned long KNOWN[] = {0xEF53,     0x58465342, 0x9123683E, 0x01021994,
+                                          0xF2F52010, 0xCA451A4E, 0x2FC12FC1};
     struct statfs system;
     if (statfs(path, &system) != 0)
         return false;
@@ -134,9 +139,7 @@ static bool keeps_change_time(looking *at, const char *path, const struct stat *
     return at->keeps_times;
 }
 
-static int by_text(const void *one, const void *other) {
-    return strcmp(*(char *const *)one, *(char *const *)other);
-}
+static int by_text(const void *one, const void *other) { return strcmp(*(char *const *)one, *(char *const *)other); }
 
 /* The names in a directory, sorted: for one whose status does not tell (inputs/watched.py). */
 bool look_entries(const char *path, uint8_t digest[DIGEST_BYTES]) {

@@ -66,7 +66,8 @@ bool statistics_time(bytes *line, bytes counted, uint64_t began) {
         return false; /* several sources: which of them took how long is not known */
     append(line, counted.at, counted.size - 1);
     char took[48];
-    append(line, took, (size_t)snprintf(took, sizeof took, "\ttook %llu ...", (unsigned long long)(ended - began) / 1000));
+    append(line, took,
+           (size_t)snprintf(took, sizeof took, "\ttook %llu ...", (unsigned long long)(ended - began) / 1000));
     if (line->failed)
         return false;
     snprintf(head, sizeof head, "\n%08x\t", crc32_of(line->at + BEFORE, line->size - BEFORE));

@@ -107,9 +107,7 @@ static int create(int base, const char *name, int flags) {
     return fd;
 }
 
-int store_create(int base, const char *name) {
-    return create(base, name, O_WRONLY);
-}
+int store_create(int base, const char *name) { return create(base, name, O_WRONLY); }
 
 int store_open(int base, const char *name, int flags, off_t most, struct stat *found) {
     struct stat status;
@@ -183,21 +181,13 @@ static bool in_parent(int base, const char *name, int call(int directory, const 
     return good;
 }
 
-static int touch_in(int directory, const char *last) {
-    return utimensat(directory, last, NULL, AT_SYMLINK_NOFOLLOW);
-}
+static int touch_in(int directory, const char *last) { return utimensat(directory, last, NULL, AT_SYMLINK_NOFOLLOW); }
 
-static int unlink_in(int directory, const char *last) {
-    return unlinkat(directory, last, 0);
-}
+static int unlink_in(int directory, const char *last) { return unlinkat(directory, last, 0); }
 
-bool store_touch(int base, const char *name) {
-    return in_parent(base, name, touch_in);
-}
+bool store_touch(int base, const char *name) { return in_parent(base, name, touch_in); }
 
-bool store_unlink(int base, const char *name) {
-    return in_parent(base, name, unlink_in);
-}
+bool store_unlink(int base, const char *name) { return in_parent(base, name, unlink_in); }
 
 bool store_entry_name(char name[ENTRY_NAME_BYTES], const char *kind, const char *digits) {
     if (strspn(digits, "0123456789abcdef") != 64 || digits[64] != 0)

@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-static const char SYSTEM_CLAIM[] = "hipcache contents of a system state 1", SYSTEM_NOTE[] = "hipcache system of contents 1"; /* with NUL */
+static const char SYSTEM_CLAIM[] = "hipcache contents of a system state 1",
+                  SYSTEM_NOTE[] = "hipcache system of contents 1"; /* with NUL */
 static const char BEFORE[] = "{\"system\":\"", AFTER[] = "\"}";
 enum { HEX_BYTES = 2 * DIGEST_BYTES, BEFORE_BYTES = sizeof BEFORE - 1, AFTER_BYTES = sizeof AFTER - 1 };
 enum { NOTE_BYTES = BEFORE_BYTES + HEX_BYTES + AFTER_BYTES };

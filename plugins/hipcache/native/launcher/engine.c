@@ -101,8 +101,8 @@ static bool has_room(const char *path) {
 
 /* The engine's program: beside this one, else where distributions have what is no command of users. */
 static bool find_engine(char path[PATH_MAX]) {
-    static const char *const places[] = {
-        "hipcache-engine", "../libexec/hipcache/hipcache-engine", "../lib/hipcache/hipcache-engine"};
+    static const char *const places[] = {"hipcache-engine", "../libexec/hipcache/hipcache-engine",
+                                         "../lib/hipcache/hipcache-engine"};
     enum { LONGEST = sizeof "../libexec/hipcache/hipcache-engine" };
     if (!own_path(path) || strlen(path) + LONGEST >= PATH_MAX)
         return false;

@@ -33,13 +33,26 @@ enum {
     BACKLOG = 512,
     MOST_VARIABLES = 256,
     MOST_QUESTION = 4 << 20,
-    LOCK_AT = 3, SOCKET_AT = 4, /* descriptors in the helper */
+    LOCK_AT = 3,
+    SOCKET_AT = 4, /* descriptors in the helper */
 };
 
 /* Do they decide which helper it is? */
 static bool decides(const char *variable) {
-    static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_SYSTEM_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_NAMESPACE=", "HIPCACHE_UMASK=",
-        "HIPCACHE_MAX_SIZE=", "HIPCACHE_REMOTE=", "HIPCACHE_EXECUTOR=", "HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "PYTHONPATH=", NULL};
+    static const char *const settings[] = {"HIPCACHE_DIR=",
+                                           "HIPCACHE_CONFIG=",
+                                           "HIPCACHE_SYSTEM_CONFIG=",
+                                           "HIPCACHE_KEY=",
+                                           "HIPCACHE_NAMESPACE=",
+                                           "HIPCACHE_UMASK=",
+                                           "HIPCACHE_MAX_SIZE=",
+                                           "HIPCACHE_REMOTE=",
+                                           "HIPCACHE_EXECUTOR=",
+                                           "HOME=",
+                                           "XDG_CONFIG_HOME=",
+                                           "XDG_CACHE_HOME=",
+                                           "PYTHONPATH=",
+                                           NULL};
     static const char *const credentials[] = CREDENTIALS;
     for (const char *const *one = settings; *one; one++)
         if (starts(variable, *one))
@@ -50,9 +63,7 @@ static bool decides(const char *variable) {
     return false;
 }
 
-static int by_text(const void *one, const void *other) {
-    return strcmp(*(char *const *)one, *(char *const *)other);
-}
+static int by_text(const void *one, const void *other) { return strcmp(*(char *const *)one, *(char *const *)other); }
 
 /* The name of the door. */
 static bool name_door(const request *asked, bytes config, char name[64]) {
@@ -109,7 +120,8 @@ static int connect_to(int directory, const char *name) {
 
 /* In the process that becomes the helper: it has nothing of the build's. */
 static void become_helper(int lock, int door, const char *path, void (*start_engine)(char **words)) {
-    char *words[] = {(char *)"hipcache", (char *)STORAGE_HELPER, (char *)"--door", (char *)"3", (char *)"4", (char *)path, NULL};
+    char *words[] = {
+        (char *)"hipcache", (char *)STORAGE_HELPER, (char *)"--door", (char *)"3", (char *)"4", (char *)path, NULL};
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -117,7 +129,8 @@ static void become_helper(int lock, int door, const char *path, void (*start_eng
     const int null = open("/dev/null", O_RDWR);
     const int high = fcntl(lock, F_DUPFD, SOCKET_AT + 1), other = fcntl(door, F_DUPFD, SOCKET_AT + 1);
     if (null >= 0 && high >= 0 && other >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 && dup2(null, 2) == 2 &&
-        dup2(high, LOCK_AT) == LOCK_AT && dup2(other, SOCKET_AT) == SOCKET_AT && close_from(SOCKET_AT + 1) && chdir("/") == 0)
+        dup2(high, LOCK_AT) == LOCK_AT && dup2(other, SOCKET_AT) == SOCKET_AT && close_from(SOCKET_AT + 1) &&
+        chdir("/") == 0)
         start_engine(words);
     _exit(1);
 }
@@ -151,13 +164,15 @@ static bool open_door(int directory, const char *name, const char *path, void (*
             nanosleep(&moment, NULL);
             opened = faccessat(directory, name, F_OK, 0) == 0;
         }
-    } else if (fstat(lock, &found) == 0 && (found.st_size == 0 || llabs((long long)time(NULL) - found.st_mtime) >= AGAIN) &&
+    } else if (fstat(lock, &found) == 0 &&
+               (found.st_size == 0 || llabs((long long)time(NULL) - found.st_mtime) >= AGAIN) &&
                pwrite(lock, "s", 1, 0) == 1) {
         const struct sockaddr_un address = address_of(directory, name);
         unlinkat(directory, name, 0);
         const int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         const mode_t mask = umask(0177);
-        opened = door >= 0 && bind(door, (const struct sockaddr *)&address, sizeof address) == 0 && listen(door, BACKLOG) == 0;
+        opened = door >= 0 && bind(door, (const struct sockaddr *)&address, sizeof address) == 0 &&
+                 listen(door, BACKLOG) == 0;
         umask(mask);
         opened = opened && start_helper(lock, door, path, start_engine);
         if (door >= 0)
@@ -266,8 +281,8 @@ bool helper_ask(const request *asked, bytes config, void (*start_engine)(char **
     return ask(asked, "ask", config, PATIENCE, start_engine, NULL) == 'y';
 }
 
-ahead helper_fetch_ahead(const request *asked, const char *file, bytes config,
-                         void (*start_engine)(char **words), bytes *text) {
+ahead helper_fetch_ahead(const request *asked, const char *file, bytes config, void (*start_engine)(char **words),
+                         bytes *text) {
     char *words[] = {(char *)file, NULL};
     request listed = *asked;
     listed.argv = words;

@@ -170,9 +170,8 @@ static bool may_be_remote(const settings *set, char *const *argv) {
 }
 
 static bool find(const settings *set, const request *asked, record *found) {
-    return direct_find(asked, found) ||
-           (may_be_remote(set, asked->argv) && helper_ask(asked, set->statuses, start_engine) &&
-            direct_find(asked, found));
+    return direct_find(asked, found) || (may_be_remote(set, asked->argv) &&
+                                         helper_ask(asked, set->statuses, start_engine) && direct_find(asked, found));
 }
 
 /* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one. Devices
@@ -191,7 +190,8 @@ static bool serve(const settings *set, char *const *argv) {
     sigset_t ending, before;
     const uint8_t *secret = set->sealed ? set->secret : NULL;
     const char *named = getenv("HIPCACHE_BASEDIR"), *base = named && is_plain_base(named) ? named : NULL;
-    const request asked = {set->store, set->directory, argv, environ, isatty(2), set->resident, secret, base, set->project, set->readonly};
+    const request asked = {set->store,    set->directory, argv, environ,      isatty(2),
+                           set->resident, secret,         base, set->project, set->readonly};
     if (!find(set, &asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
@@ -236,7 +236,8 @@ static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
     const char *file = files == 1 ? argv[2 + step] : "compile_commands.json";
     if (files > 1 || file[0] == '-' || !has_remote(set) || getenv("HIPCACHE_PREFETCH"))
         return false;
-    const request asked = {set->store, set->directory, argv, environ, false, false, NULL, NULL, set->project, set->readonly};
+    const request asked = {set->store, set->directory, argv, environ,      false,
+                           false,      NULL,           NULL, set->project, set->readonly};
     const ahead came = helper_fetch_ahead(&asked, file, set->statuses, start_engine, &text);
     if (came == AHEAD_DONE)
         (void)!write(1, text.at, text.size);
@@ -259,7 +260,8 @@ int main(int argc, char **argv) {
     if (argc > 0)
         argv = unmask(&argc, argv);
     const bool compiles = argc > 2 && argv[1][0] != '-';
-    if (argc > 1 && strcmp(argv[1], "prefetch") == 0 && streams_are_open() && find_settings(&set) && fetch_ahead(&set, argc, argv))
+    if (argc > 1 && strcmp(argv[1], "prefetch") == 0 && streams_are_open() && find_settings(&set) &&
+        fetch_ahead(&set, argc, argv))
         return 0;
     if (compiles && streams_are_open() && may_have(RLIMIT_STACK, STACK) && find_settings(&set)) {
         if (!set.file)
@@ -274,7 +276,10 @@ int main(int argc, char **argv) {
         execvp(argv[1], argv + 1);
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
-    fprintf(stderr, "hipcache: cannot start 'hipcache-engine', which should be beside this program or in ../libexec/hipcache or ../lib/hipcache: %s\n", strerror(errno));
+    fprintf(stderr,
+            "hipcache: cannot start 'hipcache-engine', which should be beside this program or in ../libexec/hipcache "
+            "or ../lib/hipcache: %s\n",
+            strerror(errno));
     if (argc > 1 && argv[1][0] != '-' && !is_subcommand(argv[1]))
         execvp(argv[1], argv + 1);
     fprintf(stderr, "  reinstall hipcache\n");

@@ -65,7 +65,8 @@ static void add_object(bytes *text, const ended_compile *told, size_t number) {
 static void add_json(bytes *text, const ended_compile *told, bytes fields, size_t number, uint64_t now, bool words) {
     char figures[128];
     const uint64_t began = told->began && told->began < now ? told->began : now, took = (now - began) / 1000;
-    snprintf(figures, sizeof figures, "{\"format\": 1, \"began\": %llu.%06llu, \"seconds\": %llu.%06llu, \"pid\": %ld, \"directory\": ",
+    snprintf(figures, sizeof figures,
+             "{\"format\": 1, \"began\": %llu.%06llu, \"seconds\": %llu.%06llu, \"pid\": %ld, \"directory\": ",
              (unsigned long long)(began / 1000000000), (unsigned long long)(began / 1000 % 1000000),
              (unsigned long long)(took / 1000000), (unsigned long long)(took % 1000000), (long)getpid());
     add(text, figures), quote(text, told->directory, strlen(told->directory));

@@ -74,7 +74,8 @@ static bool is_this_program(const char *path) {
 
 /* "", "-15", "-6.2" */
 static bool is_version(const char *text) {
-    return *text == 0 || (*text == '-' && isdigit((unsigned char)text[1]) && text[1 + strspn(text + 1, ".0123456789")] == 0);
+    return *text == 0 ||
+           (*text == '-' && isdigit((unsigned char)text[1]) && text[1 + strspn(text + 1, ".0123456789")] == 0);
 }
 
 /* Without a target before it. */
@@ -126,7 +127,8 @@ static bool real_compiler(const char *name, char path[PATH_MAX]) {
         while (!found && next_on_path(&from, name, path))
             found = !is_this_program(path);
     }
-    return found && snprintf(told, sizeof told, "%s=%s", name, path) < (int)sizeof told && setenv(PASSED_VARIABLE, told, 1) == 0;
+    return found && snprintf(told, sizeof told, "%s=%s", name, path) < (int)sizeof told &&
+           setenv(PASSED_VARIABLE, told, 1) == 0;
 }
 
 /* The words of the command, the compiler second, where this program is started under a compiler's name, or where the
@@ -136,12 +138,15 @@ char **unmask(int *argc, char **argv) {
     const char *name = base_name(argv[0]);
     const bool hidden = is_compiler_name(name);
     if (!hidden) {
-        if (*argc < 2 || !is_compiler_name(name = base_name(argv[1])) || !which(argv[1], path) || !is_this_program(path))
+        if (*argc < 2 || !is_compiler_name(name = base_name(argv[1])) || !which(argv[1], path) ||
+            !is_this_program(path))
             return argv;
     }
     if (!real_compiler(name, path)) {
-        fprintf(stderr, "hipcache: '%s' is a link to hipcache, and there is no other '%s' on PATH\n"
-                        "  install the compiler, or put its directory on PATH after the directory of the links\n", name, name);
+        fprintf(stderr,
+                "hipcache: '%s' is a link to hipcache, and there is no other '%s' on PATH\n"
+                "  install the compiler, or put its directory on PATH after the directory of the links\n",
+                name, name);
         exit(127);
     }
     char **words = calloc((size_t)*argc + 2, sizeof *words);

@@ -10,9 +10,7 @@ const char *base_name(const char *path);
 bool which(const char *name, char path[PATH_MAX]); /* as exec would find it */
 bool own_path(char path[PATH_MAX]);                /* of this program, all links resolved */
 
-static inline bool starts(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
-}
+static inline bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
 /* The words of the command, the real compiler second. Ends this process if there is no such compiler. */
 char **unmask(int *argc, char **argv);

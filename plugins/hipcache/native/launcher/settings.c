@@ -71,7 +71,8 @@ static bool set_format(logs *found, const char *text) {
 }
 
 static bool find_logs(logs *found) {
-    const char *log = value("HIPCACHE_LOG"), *stats = value("HIPCACHE_STATS_LOG"), *format = value("HIPCACHE_LOG_FORMAT");
+    const char *log = value("HIPCACHE_LOG"), *stats = value("HIPCACHE_STATS_LOG"),
+               *format = value("HIPCACHE_LOG_FORMAT");
     return (!log[0] || set_log(found->log, log)) && (!stats[0] || set_log(found->stats, stats)) &&
            (!format[0] || set_format(found, format));
 }
@@ -131,7 +132,8 @@ static bool read_file(const char *file, const char *const *allowed, settings *fo
     if (good)
         text[size] = 0;
     found->remote = found->remote || (good && strcasestr(text, "remote"));
-    found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") || strcasestr(text, "recache");
+    found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") ||
+                     strcasestr(text, "recache");
     *unsealed = good && !strcasestr(text, "key") && !strcasestr(text, "namespace") && !strchr(text, '\\');
     *unnoted = good && !strcasestr(text, "log") && !strcasestr(text, "verify") && !strcasestr(text, "readonly") &&
                !strchr(text, '\\');
@@ -155,7 +157,8 @@ static bool take_file(const char *file, uint8_t number, settings *found) {
     if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unnoted))
         return true;
     found->resident = false; /* what stands there, only the engine can read */
-    return value("HIPCACHE_DIR")[0] && unnoted && (unsealed || (value("HIPCACHE_KEY")[0] && value("HIPCACHE_NAMESPACE")[0]));
+    return value("HIPCACHE_DIR")[0] && unnoted &&
+           (unsealed || (value("HIPCACHE_KEY")[0] && value("HIPCACHE_NAMESPACE")[0]));
 }
 
 /* A store's, or a project's. */
@@ -181,7 +184,8 @@ static bool take_store(settings *found) {
 static bool take_project(settings *found) {
     static const char *const allowed[] = {"basedir", "disable", "readonly", NULL};
     struct stat status;
-    return !settings_of_project(found->directory, found->project, &status) || take_foreign(found->project, &status, allowed, found);
+    return !settings_of_project(found->directory, found->project, &status) ||
+           take_foreign(found->project, &status, allowed, found);
 }
 
 /* The secret of the store's records, or of a namespace; false where the engine must say what is wrong with it. */
@@ -209,11 +213,13 @@ static bool find_store(settings *found) {
 
 /* Those that a record leaves out, since they change no output (inputs/variables.py). */
 static bool find_choices(settings *found) {
-    const char *resident = value("HIPCACHE_RESIDENT"), *verify = value("HIPCACHE_VERIFY"), *prefetch = value("HIPCACHE_PREFETCH");
+    const char *resident = value("HIPCACHE_RESIDENT"), *verify = value("HIPCACHE_VERIFY"),
+               *prefetch = value("HIPCACHE_PREFETCH");
     const char *readonly = value("HIPCACHE_READONLY");
     bool prefetches;
     return (!resident[0] || take_flag(resident, &found->resident)) && (!verify[0] || take_share(verify, found)) &&
-           (!prefetch[0] || take_flag(prefetch, &prefetches)) && (!readonly[0] || take_flag(readonly, &found->readonly));
+           (!prefetch[0] || take_flag(prefetch, &prefetches)) &&
+           (!readonly[0] || take_flag(readonly, &found->readonly));
 }
 
 bool find_settings(settings *found) {
@@ -236,10 +242,12 @@ bool find_settings(settings *found) {
 bool has_settings(void) {
     // These change nothing of what is decided here, or are known.
     static const char *const known[] = {
-        "HIPCACHE_DIR=",       "HIPCACHE_RESIDENT=",     "HIPCACHE_VERIFY=",    "HIPCACHE_KEY=",
-        "HIPCACHE_NAMESPACE=", "HIPCACHE_SYSTEM_PATHS=", "HIPCACHE_UMASK=",     "HIPCACHE_REMOTE=",
-        "HIPCACHE_PACKS=", "HIPCACHE_LOG=",       "HIPCACHE_LOG_FORMAT=",   "HIPCACHE_STATS_LOG=", "HIPCACHE_PREAMBLES=",
-        "HIPCACHE_PREAMBLE_CHECKS=", "HIPCACHE_SHARED_FRONT_ENDS=", "HIPCACHE_CXX_CACHE=",
+        "HIPCACHE_DIR=",       "HIPCACHE_RESIDENT=",        "HIPCACHE_VERIFY=",
+        "HIPCACHE_KEY=",       "HIPCACHE_NAMESPACE=",       "HIPCACHE_SYSTEM_PATHS=",
+        "HIPCACHE_UMASK=",     "HIPCACHE_REMOTE=",          "HIPCACHE_PACKS=",
+        "HIPCACHE_LOG=",       "HIPCACHE_LOG_FORMAT=",      "HIPCACHE_STATS_LOG=",
+        "HIPCACHE_PREAMBLES=", "HIPCACHE_PREAMBLE_CHECKS=", "HIPCACHE_SHARED_FRONT_ENDS=",
+        "HIPCACHE_CXX_CACHE=",
     };
     for (char **variable = environ; *variable; variable++) {
         bool is_known = !starts(*variable, "HIPCACHE_");
@@ -256,8 +264,8 @@ bool has_remote(const settings *set) {
     if (set->forbids || (named ? !named[0] : !set->remote))
         return false;
     for (char **variable = environ; *variable; variable++)
-        if (starts(*variable, "HIPCACHE_DISABLE=") || starts(*variable, "HIPCACHE_READONLY=") || starts(*variable, "HIPCACHE_RECACHE="))
+        if (starts(*variable, "HIPCACHE_DISABLE=") || starts(*variable, "HIPCACHE_READONLY=") ||
+            starts(*variable, "HIPCACHE_RECACHE="))
             return false;
     return true;
 }
-

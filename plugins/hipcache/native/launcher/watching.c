@@ -19,11 +19,11 @@
 
 enum {
     LINKS = 40, /* on one way, as the kernel follows */
-    SHARE = 4   /* of the watches that this user may have: editors want some too */
+    SHARE = 4 /* of the watches that this user may have: editors want some too */
 };
 
-static const uint32_t DIRECTORY_EVENTS =
-    IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
+static const uint32_t DIRECTORY_EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
+                                         IN_DELETE_SELF | IN_MOVE_SELF;
 static const uint32_t FILE_EVENTS = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
 
 static entry *place(const table *all, const uint8_t digest[DIGEST_BYTES]) {
@@ -126,7 +126,8 @@ static int watch(watching *self, const char *path, bool directory) {
     const int before = table_find(&self->watched, digest);
     if (before)
         return before;
-    if (self->watches >= self->most || !look_keeps_times(path) /* then all changes come by the kernel's file operations */)
+    if (self->watches >= self->most ||
+        !look_keeps_times(path) /* then all changes come by the kernel's file operations */)
         return 0;
     const uint32_t events = IN_DONT_FOLLOW | (directory ? DIRECTORY_EVENTS | IN_ONLYDIR : FILE_EVENTS);
     const int made = inotify_add_watch(self->events, path, events);

@@ -232,7 +232,14 @@ static void step(lexer *l) {
 }
 
 void hipcache_lex(const uint8_t *text, size_t size, const lexer_words *table, unsigned asked, lexed *out) {
-    lexer l = {.at = text, .end = text + size, .copied = text, .separated = text, .unclosed = text, .table = table, .asked = asked, .out = out};
+    lexer l = {.at = text,
+               .end = text + size,
+               .copied = text,
+               .separated = text,
+               .unclosed = text,
+               .table = table,
+               .asked = asked,
+               .out = out};
     memset(out, 0, sizeof *out);
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         l.at += 3;

@@ -6,10 +6,12 @@
 
 /* ODD: may be part of a name, or not. UCNs, names in UTF-8 and dollars are not looked into. */
 const uint8_t LEX_CLASSES[256] = {
+    /* clang-format off */
     [' '] = BLANK, ['\t'] = BLANK, ['\f'] = BLANK, ['\v'] = BLANK, [0] = BLANK, ['\n'] = NEWLINE, ['\r'] = NEWLINE,
     ['a' ... 'z'] = LETTER, ['A' ... 'Z'] = LETTER, ['_'] = LETTER, ['0' ... '9'] = DIGIT, [0x80 ... 0xff] = ODD,
     ['$'] = ODD, ['\\'] = BACKSLASH, ['/'] = SLASH, ['"'] = QUOTE, ['\''] = APOSTROPHE, ['#'] = HASH, ['%'] = PERCENT,
     ['<'] = LESS, ['?'] = QUESTION, ['.'] = DOT,
+    /* clang-format on */
 };
 
 static bool is_blank(uint8_t c) { return c == ' ' || c == '\t' || c == '\f' || c == '\v'; }
@@ -68,8 +70,8 @@ void lex_copy_until(lexer *l, const uint8_t *at) {
 
 void lex_trim(lexer *l) {
     bytes *bare = &l->out->bare;
-    while (bare->size && (bare->at[bare->size - 1] == ' ' || bare->at[bare->size - 1] == '\t' ||
-                          bare->at[bare->size - 1] == '\r'))
+    while (bare->size &&
+           (bare->at[bare->size - 1] == ' ' || bare->at[bare->size - 1] == '\t' || bare->at[bare->size - 1] == '\r'))
         bare->size--;
 }
 

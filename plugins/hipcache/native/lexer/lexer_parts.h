@@ -4,8 +4,23 @@
 
 #include "lexer.h"
 
-enum class { OTHER, BLANK, NEWLINE, LETTER, DIGIT, ODD, BACKSLASH, SLASH, QUOTE, APOSTROPHE, HASH, PERCENT, LESS,
-             QUESTION, DOT };
+enum class {
+    OTHER,
+    BLANK,
+    NEWLINE,
+    LETTER,
+    DIGIT,
+    ODD,
+    BACKSLASH,
+    SLASH,
+    QUOTE,
+    APOSTROPHE,
+    HASH,
+    PERCENT,
+    LESS,
+    QUESTION,
+    DOT
+};
 
 extern const uint8_t LEX_CLASSES[256];
 

@@ -126,9 +126,9 @@ bool lex_angled(lexer *l) {
  * asked to: clang/frontend.py.) */
 static bool talks(lexer *l, const uint8_t *from, const uint8_t *to, bool block) {
     looked(l, from, to);
-    if (memmem(from, (size_t)(to - from), "?""?/", 3))
+    if (memmem(from, (size_t)(to - from), "\?\?/", 3))
         l->out->flags |= LEXED_AMBIGUOUS;
-    return memmem(from + 2, (size_t)(to - from - 2), "?""?", 2) ||
+    return memmem(from + 2, (size_t)(to - from - 2), "\?\?", 2) ||
            (block && memmem(from + 2, (size_t)(to - from - 2), "/*", 2));
 }
 

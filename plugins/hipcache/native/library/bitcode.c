@@ -348,8 +348,8 @@ static void whole(reader *r) {
 static bool is_text(uint64_t number, uint64_t code) {
     if (number == MODULE)
         return code == ASSEMBLY || code > IFUNC;
-    return number == CONSTANTS && (code == INLINE || code == INLINE_OLD || code == INLINE_OLD2 ||
-                                   code == INLINE_OLD3 || code > LAST_CONSTANT);
+    return number == CONSTANTS &&
+           (code == INLINE || code == INLINE_OLD || code == INLINE_OLD2 || code == INLINE_OLD3 || code > LAST_CONSTANT);
 }
 
 /* A record as bytes: its operands are characters, or numbers before them. */

@@ -23,7 +23,8 @@ int hipcache_hit(const char *store, const char *directory, char *const *argv, ch
     char project[PATH_MAX];
     struct stat status;
     settings_of_project(directory, project, &status);
-    const request asked = {store, directory, argv, environment, terminal != 0, resident != 0, secret, NULL, project, false};
+    const request asked = {store,         directory, argv, environment, terminal != 0,
+                           resident != 0, secret,    NULL, project,     false};
     record found;
     if (!direct_find(&asked, &found))
         return 0;
@@ -42,9 +43,7 @@ int hipcache_processor(uint8_t *digest) {
     return look_processor(&state) && state.lent && !state.failed;
 }
 
-void hipcache_free(bytes *text) {
-    release(text);
-}
+void hipcache_free(bytes *text) { release(text); }
 
 /* What fstatat(2) finds of each path with these flags (`paths`: each with a NUL behind it). `how`: 0 where nothing is
  * found, 1, or 2 if this user may read it; `statuses`: as of append_status. */

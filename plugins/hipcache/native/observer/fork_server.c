@@ -118,8 +118,12 @@ static char **serve(int *count) {
         /* fork() would make it our child. */
         const pid_t pid = lists ? (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) : -1;
         if (pid == 0) {
-            start begun = {.directory = lists[0], .streams = descriptors + STREAMS, .parent = parent, .mask = &mask,
-                           .socket = descriptors[SOCKET], .kept = -1};
+            start begun = {.directory = lists[0],
+                           .streams = descriptors + STREAMS,
+                           .parent = parent,
+                           .mask = &mask,
+                           .socket = descriptors[SOCKET],
+                           .kept = -1};
             /* Else who asks would not see that the server has died, and we would wait for each other. */
             close(KEPT_FD);
             char byte; /* none comes if the answer did not arrive: then another process begins in place of this one */
@@ -214,8 +218,15 @@ fork_server *hipcache_fork_server(const char *program, char *const *environment,
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     server->socket = sockets[0];
-    server->begun = (start){.program = program, .directory = directory, .argv = argv, .environ = environment,
-                            .streams = streams, .socket = -1, .parent = getpid(), .mask = &before, .kept = sockets[1]};
+    server->begun = (start){.program = program,
+                            .directory = directory,
+                            .argv = argv,
+                            .environ = environment,
+                            .streams = streams,
+                            .socket = -1,
+                            .parent = getpid(),
+                            .mask = &before,
+                            .kept = sockets[1]};
     const bool kept = pthread_create(&server->keeper, NULL, keep, server) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!kept) {
@@ -256,8 +267,8 @@ pid_t fork_server_begin(fork_server *server, const start *begun) {
     int go[2] = {-1, -1};
     int32_t answer = -EPIPE;
     if (words >= 0 && input >= 0 && pipe2(go, O_CLOEXEC) == 0) {
-        const int descriptors[MOST_DESCRIPTORS] = {words, go[0], input, begun->streams[1], begun->streams[2],
-                                                   begun->socket, begun->memory};
+        const int descriptors[MOST_DESCRIPTORS] = {
+            words, go[0], input, begun->streams[1], begun->streams[2], begun->socket, begun->memory};
         pthread_mutex_lock(&server->lock);
         if (!send_with(server->socket, &head, sizeof head, descriptors, head.descriptors) ||
             recv(server->socket, &answer, sizeof answer, 0) != sizeof answer ||

@@ -46,13 +46,13 @@ static int open_or_miss(const char *path, int flags, mode_t mode) {
     return !(flags & O_CREAT) && is_missed(path) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
-#define OPEN(name)                                  \
-    int name(const char *path, int flags, ...) {    \
-        va_list rest;                               \
-        va_start(rest, flags);                      \
-        const mode_t mode = va_arg(rest, mode_t);   \
-        va_end(rest);                               \
-        return open_or_miss(path, flags, mode);     \
+#define OPEN(name)                                                                                                     \
+    int name(const char *path, int flags, ...) {                                                                       \
+        va_list rest;                                                                                                  \
+        va_start(rest, flags);                                                                                         \
+        const mode_t mode = va_arg(rest, mode_t);                                                                      \
+        va_end(rest);                                                                                                  \
+        return open_or_miss(path, flags, mode);                                                                        \
     }
 OPEN(open)
 OPEN(open64)

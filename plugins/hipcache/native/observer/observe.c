@@ -119,7 +119,8 @@ int wait_for(observing *one, pid_t pid, int64_t *used) {
     while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
         ;
     if (used)
-        *used = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+        *used = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
+                usage.ru_stime.tv_usec;
     one->pid = 0;
     pthread_mutex_unlock(&one->lock);
     return status;
@@ -180,7 +181,8 @@ __attribute__((noinline)) pid_t begin(start *begun) {
  *
  * `begin` holds the thread that calls by vfork, so the observer is another one. */
 int hipcache_observe(observing *one, fork_server *server, const char *program, char *const *argv,
-                     char *const *environment, const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
+                     char *const *environment, const char *directory, const int streams[3], bytes *seen, int *status,
+                     int64_t *used) {
     int sockets[2] = {-1, -1};
     if (seen && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
@@ -191,8 +193,15 @@ int hipcache_observe(observing *one, fork_server *server, const char *program, c
     int memory = -1;
     missed_list *const list = seen && server ? missed_begin(&memory) : NULL;
     observer observes = {.socket = sockets[0], .directory = here, .seen = seen, .listener = -1, .missed = list};
-    start begun = {.program = program, .directory = directory, .argv = argv, .environ = environment,
-                   .streams = streams, .socket = sockets[1], .parent = getpid(), .mask = &before, .kept = -1,
+    start begun = {.program = program,
+                   .directory = directory,
+                   .argv = argv,
+                   .environ = environment,
+                   .streams = streams,
+                   .socket = sockets[1],
+                   .parent = getpid(),
+                   .mask = &before,
+                   .kept = -1,
                    .memory = memory};
     pthread_t thread;
     int result = NO_THREAD;

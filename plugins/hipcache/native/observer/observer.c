@@ -109,10 +109,10 @@ enum { COUNT = sizeof CALLS / sizeof *CALLS };
 int observer_filter(const missed_list *missed) {
     struct row rows[COUNT + 32];
     uint16_t size = 0;
-#define ROW(...)                              \
-    do {                                      \
-        rows[size] = (struct row){__VA_ARGS__}; \
-        size++;                               \
+#define ROW(...)                                                                                                       \
+    do {                                                                                                               \
+        rows[size] = (struct row){__VA_ARGS__};                                                                        \
+        size++;                                                                                                        \
     } while (0)
     ROW(LOAD, 0, 0, offsetof(struct made, architecture));
     ROW(IF_SAME, 1, 0, ARCHITECTURE);
