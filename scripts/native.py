@@ -90,7 +90,7 @@ def fuzz(seconds: int) -> None:
         (corpus / "seed").write_bytes(seed(name))
         # A source that the target includes is in it already; others are of a program, or of those that passes run in.
         included = re.findall(r'^#include "(.*)"', target.read_text(), re.MULTILINE)
-        left = ("launcher.c", "fork_server.c", "gather.c", "missed.c", "observe.c", "observer.c", *included)
+        left = ("launcher.c", "fork_server.c", "gather.c", "missed.c", "start.c", "observer.c", *included)
         linked = [objects[path] for path in objects if path.name not in left]
         linked = [path for path in linked if not path.name.startswith("fuzz_") or path == objects[target]]
         program = BUILD / "fuzz" / target.stem

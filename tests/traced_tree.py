@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hipcache.inputs import outline
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.recording import record
 from hipcache.inputs.search import SearchPath
-from hipcache.inputs.trace import Files
 
 SEARCH = SearchPath((), ("inc", "later"))
 
@@ -34,9 +34,9 @@ class Tree:
     def newest(self) -> float:
         return max(path.lstat().st_ctime for path in self.root.rglob("*"))
 
-    def files(self, *, later: float = 100.0) -> Files:
+    def files(self, *, later: float = 100.0) -> FileManager:
         """The files of a compile that begins `later` seconds after the last change."""
-        return Files(str(self.root), self.newest() + later, self.basedir)
+        return FileManager(str(self.root), self.newest() + later, self.basedir)
 
     def record(
         self,

@@ -9,7 +9,7 @@ import recordings
 from hip import HIT, Lab, kernel, only_19
 from hipcache.clang import plan, units
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.trace import Files
+from hipcache.inputs.file_manager import FileManager
 from test_units import ByName
 
 # Options of `cc1`, one choice a line. Each was compiled with clang 15 and 19, at -O0, -O2 -g and -O3: the back end
@@ -89,7 +89,7 @@ KEPT = """\
 def cut(option: str, clang: str) -> units.DeviceUnit:
     words = " ".join(f'"{word}"' for word in ["-fcuda-is-device", *option.split()])
     text = recordings.text(f"{clang}-one-arch").replace('"-fcuda-is-device"', words)
-    return units.cut(plan.parse(text), ByName(), Files("/src/demo", 0.0, Basedir("")), {}).devices[0]
+    return units.cut(plan.parse(text), ByName(), FileManager("/src/demo", 0.0, Basedir("")), {}).devices[0]
 
 
 @pytest.mark.parametrize("clang", ["clang15", "clang19", "clang22"])

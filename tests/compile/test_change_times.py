@@ -18,9 +18,9 @@ from hip import LAUNCHER, Lab, only_19, rewrite, settle
 from hipcache.base import native, shared
 from hipcache.base.keys import digest_bytes
 from hipcache.base.times import file_systems, keeps_change_time, keeps_times
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of
 from hipcache.inputs.scans import Scans
-from hipcache.inputs.trace import Files
 from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.processes import READ, observe
 from hipcache.processes.observe import Observation
@@ -130,7 +130,7 @@ def test_what_was_found_in_a_file_is_found_anew(tree: Tree) -> None:
 
     def read() -> str:
         scans = Scans(kept.get, kept.__setitem__)
-        found = Files(str(tree.root), tree.newest() + 100, tree.basedir, scans).read("inc/x.h")
+        found = FileManager(str(tree.root), tree.newest() + 100, tree.basedir, scans).read("inc/x.h")
         scans.save()
         return found[1]
 

@@ -19,8 +19,8 @@ from hip import ARCHS, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, script, 
 from hipcache import processes
 from hipcache.base import paths
 from hipcache.clang import tools
-from hipcache.processes import observe, watch
-from hipcache.processes.watch import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+from hipcache.processes import observe, ptrace
+from hipcache.processes.ptrace import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 from hipcc_lab import SOURCE, lab, warm, words
 
 __all__ = ["lab"]
@@ -69,7 +69,7 @@ def forbid_processes() -> Callable[[], None]:
     """Makes clone, fork, vfork and clone3 fail (ENOSYS) in this process and what it becomes."""
     machine = os.uname().machine
     numbers = {"x86_64": (56, 57, 58, 435), "aarch64": (220, 435)}[machine]
-    code = ctypes.create_string_buffer(watch.bpf(watch.MACHINES[machine][0], dict.fromkeys(numbers)))
+    code = ctypes.create_string_buffer(ptrace.bpf(ptrace.MACHINES[machine][0], dict.fromkeys(numbers)))
     rules = struct.pack("HP", (len(code) - 1) // 8, ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
 

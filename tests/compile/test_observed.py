@@ -14,9 +14,9 @@ from hipcache.build import depfile
 from hipcache.clang import cc1
 from hipcache.inputs import observing
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.readset import paths
 from hipcache.inputs.search import probes
-from hipcache.inputs.trace import Files
 from hipcache.processes.runner import SubprocessRunner
 
 pytestmark = pytest.mark.archs(1)
@@ -189,7 +189,7 @@ def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: t
     if not (lab.root / "rule").exists():
         pytest.skip("this clang writes no rule of a device")
     read = depfile.parse((lab.root / "rule").read_text())
-    files = Files(str(lab.root), time.time(), Basedir(""))
+    files = FileManager(str(lab.root), time.time(), Basedir(""))
     assert set(read) <= seen.opened
     options = cc1.parse(tuple(words[2:]))
     search = cc1.search_path(options)

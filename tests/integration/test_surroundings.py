@@ -175,9 +175,9 @@ def test_a_stopped_compile_holds_up_no_other_one_of_the_same_unit(lab: Lab) -> N
 @only_19
 def test_where_there_are_no_files_in_memory_compiles_are_cached(lab: Lab) -> None:
     """A sandbox that refuses memfd_create(2): a limit of open files that the second one would exceed stands for it."""
-    program = "from hipcache.processes import watch; import os; from pathlib import Path\n"
+    program = "from hipcache.processes import ptrace; import os; from pathlib import Path\n"
     program += "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')), 64))\n"
-    program += "print(watch.watch('/bin/true', ['true'], cwd='/', env={}, ignore='/tmp', wanted=None))"
+    program += "print(ptrace.watch('/bin/true', ['true'], cwd='/', env={}, ignore='/tmp', wanted=None))"
     assert b"no files in memory" in lab.run([sys.executable, "-c", program]).out
 
 

@@ -29,8 +29,8 @@ from hipcache.cache.manifest import NEVER, ManifestCache
 from hipcache.clang.frontend import FrontEnd, Pass
 from hipcache.clang.jobs import Cc1Job
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.readset import ReadFile, ReadSet
-from hipcache.inputs.trace import Files
 from hipcache.iree.planner import ObservedCache
 from memory_storage import MemoryActions, MemoryContents
 from memory_world import made_of
@@ -53,7 +53,7 @@ class Room:
     def caches(self) -> Caches:
         """As of another compile: each looks at files anew."""
         shelf = Shelf(self.actions, self.contents, self.notes.append)
-        reads, files = ReadSets(shelf), Files(str(self.root), 0.0, Basedir(""))
+        reads, files = ReadSets(shelf), FileManager(str(self.root), 0.0, Basedir(""))
 
         def differs(trace: Trace) -> str:
             found = reads.get(trace.reads)

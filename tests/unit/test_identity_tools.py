@@ -12,8 +12,8 @@ import pytest
 from hipcache.build.engine import open_engine
 from hipcache.config import Config
 from hipcache.inputs import identity
+from hipcache.inputs.file_manager import RACY
 from hipcache.inputs.identity import Identities, Memos
-from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.store.local import LocalStore
 from hipcache.verify import verb

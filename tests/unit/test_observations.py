@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.base.times import TICK
-from hipcache.processes import GPUS, LINK, LIST, READ, STAT, observe, watch
+from hipcache.processes import GPUS, LINK, LIST, READ, STAT, observe, ptrace
 from hipcache.processes.observe import Observation, sign
 
 
@@ -95,13 +95,13 @@ def test_a_link_that_is_switched_after_a_wrapper_went_through_it_is_seen(
     path = place / "link"
     change = False
 
-    def watched(*_: object, **__: object) -> watch.WatchedEnd:
+    def watched(*_: object, **__: object) -> ptrace.WatchedEnd:
         if change:
             (place / "new").symlink_to("other")
             (place / "new").replace(path)
-        return watch.WatchedEnd(0, b"", b"", {(READ, str(path)): True}, ("clang", ("clang",), {}, ()))
+        return ptrace.WatchedEnd(0, b"", b"", {(READ, str(path)): True}, ("clang", ("clang",), {}, ()))
 
-    monkeypatch.setattr(watch, "watch", watched)
+    monkeypatch.setattr(ptrace, "watch", watched)
     for change in (False, True):
         time.sleep(2 * TICK)
         end = observe.until(lambda _: True, "wrapper", [], cwd=str(place), env={}, ignore="/ignored")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hipcache.base.keys import digest_bytes
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import RACY, FileManager
 from hipcache.inputs.includes import scan
 from hipcache.inputs.readset import Status
 from hipcache.inputs.scans import Scan, Scanned, Scans
-from hipcache.inputs.trace import RACY, Files
 
 TEXT = b'#include "a.h"\n#include <b.h>\n#if __has_include_next("c\xff.h")\n#endif\nchar x[] = __FILE__; // __DA TE__\n'
 STATUS: Status = (1, 2, 3, 4, 5)
@@ -96,7 +96,7 @@ def test_a_record_cut_at_any_length_is_read_as_nothing() -> None:
 def read(path: Path, records: Records, now: float) -> str:
     """The digest that a compile which begins `now` finds."""
     scans = records.scans()
-    digest = Files(str(path.parent), now, Basedir(""), scans).read(str(path))[1]
+    digest = FileManager(str(path.parent), now, Basedir(""), scans).read(str(path))[1]
     scans.save()
     return digest
 
@@ -105,7 +105,7 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
     path, records, later = tmp_path / "x.h", Records(), time.time() + RACY + 1
     path.write_bytes(TEXT)
     assert read(path, records, later) == digest_bytes(TEXT)
-    status = Files(str(tmp_path), later, Basedir("")).status(str(path))
+    status = FileManager(str(tmp_path), later, Basedir("")).status(str(path))
     scans = records.scans()
     scans.put(str(path), Scanned(status, False, "found by an earlier compile", scan(TEXT)))
     scans.save()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hipcache.inputs import outline
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager, Untraceable
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.search import SearchPath
-from hipcache.inputs.trace import Files, Untraceable
 from traced_tree import Tree, tree
 
 __all__ = ["tree"]
@@ -162,7 +162,7 @@ def test_a_trace_holds_in_another_checkout_of_the_same_files(tmp_path: Path) -> 
 def test_an_edit_between_two_reads_of_a_file_is_seen(tmp_path: Path) -> None:
     """The text without comments must stand for the very content whose digest is recorded beside it."""
     (tmp_path / "k.hip").write_text("int a = 1; // one\n")
-    files = Files(str(tmp_path), time.time(), Basedir(""))
+    files = FileManager(str(tmp_path), time.time(), Basedir(""))
     digest = files.digest("k.hip")[1]
     assert files.content("k.hip", digest)
     (tmp_path / "k.hip").write_text("int a = 2; // one\n")

@@ -12,8 +12,8 @@ from hipcache.clang import plan, units
 from hipcache.clang.frontend import graph_file
 from hipcache.clang.units import Units
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.identity import Identities
-from hipcache.inputs.trace import Files
 from hipcache.processes.runner import SubprocessRunner
 
 CLANGS = ["clang15", "clang19", "clang22"]
@@ -33,7 +33,7 @@ class ByName(Identities):
 
 
 def cut(text: str, cwd: Path | str = "/src/demo", *, other: str = "", basedir: str = "") -> Units:
-    return units.cut(plan.parse(text), ByName(other), Files(str(cwd), 0.0, Basedir(basedir)), {})
+    return units.cut(plan.parse(text), ByName(other), FileManager(str(cwd), 0.0, Basedir(basedir)), {})
 
 
 def fronts(found: Units) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hipcache.base.native import PathStatus
 from hipcache.base.times import TICK, came_since
+from hipcache.inputs.file_manager import RACY, FileManager, Untraceable
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record
 from hipcache.inputs.scans import Scan
-from hipcache.inputs.trace import RACY, Files, Untraceable
 from traced_tree import SEARCH, Tree, tree
 
 __all__ = ["tree"]
@@ -52,7 +52,7 @@ def test_a_file_that_is_newer_than_the_clock_is_told_as_that(tree: Tree, monkeyp
         tree.record(later=0)
 
 
-class Coarse(Files):
+class Coarse(FileManager):
     """On a file system whose times are whole seconds."""
 
     def read(self, path: str, *, own: bool = False, found: PathStatus | None = None) -> tuple[Status, str, Scan]:
@@ -80,7 +80,7 @@ def test_a_file_that_is_gone_after_the_pass_makes_it_untraceable(tree: Tree) -> 
         tree.record("k.hip", "inc/gone.h")
 
 
-class Vanishing(Files):
+class Vanishing(FileManager):
     """A header goes after it was read, and before its comments are looked at."""
 
     def content(self, path: str, digest: str) -> bytes:

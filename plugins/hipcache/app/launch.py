@@ -13,7 +13,7 @@ from hipcache.app.fallback import Call
 from hipcache.base.errors import ConfigError, PassThrough, Refused
 from hipcache.clang import tools
 from hipcache.config import Config
-from hipcache.inputs.trace import RACY
+from hipcache.inputs.file_manager import RACY
 from hipcache.report import conditions
 
 

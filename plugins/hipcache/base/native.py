@@ -358,7 +358,7 @@ class ForkServer:
 
 
 class Observing:
-    """A process that native code starts and waits for (`observe.c`), under the observer if that is asked for.
+    """A process that native code starts and waits for (`start.c`), under the observer if that is asked for.
     `kill` may be called from any thread, and at any time."""
 
     def __init__(self) -> None:

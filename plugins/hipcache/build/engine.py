@@ -18,8 +18,8 @@ from hipcache.base.paths import runtime_directory
 from hipcache.base.values import dataclass
 from hipcache.config import Config
 from hipcache.config.settings import NO_EXECUTOR
+from hipcache.inputs.file_manager import RACY
 from hipcache.inputs.identity import Memos, memos_in
-from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots
 from hipcache.report import conditions

@@ -28,12 +28,12 @@ from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
 from hipcache.clang.host_object import renamed
 from hipcache.inputs import includes, messages, outline, preprocessed, search
+from hipcache.inputs.file_manager import FileManager, Untraceable
 from hipcache.inputs.observing import plain
 from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE, Query
 from hipcache.inputs.readset import MessageLine, ReadFile, ReadSet
 from hipcache.inputs.scans import Scan
-from hipcache.inputs.trace import Files, Untraceable
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
@@ -52,7 +52,7 @@ class Edits:
 
     shelf: Shelf
     reads: ReadSets
-    files: Files
+    files: FileManager
     spelled: Spelled
     preprocess: Preprocess | None = None
     clock: Callable[[], float] = float
@@ -296,7 +296,7 @@ def with_reads(kept: ReadSets, entry: Entry, reads: ReadSet) -> Entry:
     return replace(entry, reads=kept.keep(reads), source=(source.digest, source.code))
 
 
-def places(files: Files, front: FrontEnd, text: str, reads: ReadSet) -> tuple[MessageLine, ...] | None:
+def places(files: FileManager, front: FrontEnd, text: str, reads: ReadSet) -> tuple[MessageLine, ...] | None:
     """See `Entry.places`."""
     if not text or front.comments_matter or not front.quotes_lines:
         return None
@@ -313,7 +313,7 @@ def places(files: Files, front: FrontEnd, text: str, reads: ReadSet) -> tuple[Me
         return None  # it changed since the pass read it
 
 
-def _content(files: Files, file: ReadFile) -> bytes:
+def _content(files: FileManager, file: ReadFile) -> bytes:
     """Raises OSError, Untraceable."""
     return files.content(files.basedir.local(file.path), file.digest)
 

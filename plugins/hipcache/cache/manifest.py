@@ -17,7 +17,7 @@ from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
 from hipcache.clang.frontend import FrontEnd, loose_key, pass_of
-from hipcache.inputs.trace import Files, Untraceable
+from hipcache.inputs.file_manager import FileManager, Untraceable
 
 if TYPE_CHECKING:
     from hipcache.cache.edits import Edits
@@ -33,7 +33,7 @@ class ManifestCache:
 
     shelf: Shelf
     reads: ReadSets
-    files: Files
+    files: FileManager
     directory: str
     _read: dict[str, tuple[Dependency, ...]] = field(default_factory=dict)
     _compared: set[str] = field(default_factory=set)

@@ -17,8 +17,8 @@ from hipcache.clang.cuid import clangs_hash
 from hipcache.clang.frontend import FrontEnd, pass_of
 from hipcache.clang.spelling import Spelling
 from hipcache.inputs import place
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.readset import ReadSet, absent, by_directory
-from hipcache.inputs.trace import Files
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Translation:
     """`directory`: of the command. `_translated`: read sets of other spellings, by their digest and the spelling that
     they are in here."""
 
-    files: Files
+    files: FileManager
     directory: str
     _translated: dict[tuple[str, Spelling], ReadSet | None] = field(default_factory=dict)
     _spellings: dict[int, tuple[FrontEnd, Spelling | None]] = field(default_factory=dict)

@@ -31,8 +31,8 @@ from hipcache.clang.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.clang.jobs import Cc1Job, ToolJob
 from hipcache.clang.plan import DevicePass, Plan
 from hipcache.clang.tools import which
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.identity import Identities, is_script
-from hipcache.inputs.trace import Files
 
 # Names with the number of a file in them: static device variables of an object without a CUID.
 #
@@ -46,19 +46,19 @@ _NUMBER = pattern(rb"\.(?:static|intern)\.([0-9a-f]+)_")
 _WIDTH = 0xFFFFFFFF  # they are printed with %x
 
 
-def keyed(job: Cc1Job, files: Files) -> Iterable[tuple[str, str]]:
+def keyed(job: Cc1Job, files: FileManager) -> Iterable[tuple[str, str]]:
     """The inode of the source, as a part of a pass's key; nothing if no name depends on it."""
     number = _number(job, files)
     return [("number of the source's file", number)] if number else []
 
 
-def names_another_file(job: Cc1Job, files: Files, output: bytes) -> bool:
+def names_another_file(job: Cc1Job, files: FileManager, output: bytes) -> bool:
     """Does the output have a name by another file than the source in it?"""
     number = _number(job, files)
     return bool(number) and any(found != number.encode() for found in _NUMBER.findall(output))
 
 
-def _number(job: Cc1Job, files: Files) -> str:
+def _number(job: Cc1Job, files: FileManager) -> str:
     """Empty if no name depends on it."""
     if job.value(Role.CUID) or all(option.name != "-fgpu-rdc" for option in job.options):
         return ""
@@ -166,7 +166,7 @@ _LAST_DATE = 253402300799
 class KeyParts:
     """All methods raise PassThrough if a tool, or a file that an option names, cannot be read."""
 
-    def __init__(self, identities: Identities, files: Files) -> None:
+    def __init__(self, identities: Identities, files: FileManager) -> None:
         self._identities = identities
         self._files = files
         self._portable = files.basedir.portable
@@ -354,7 +354,7 @@ class Units:
         return self.host is not None and self.object is not None and self.host.embeds and not self.host.has_gap
 
 
-def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
+def cut(plan: Plan, identities: Identities, files: FileManager, environ: Mapping[str, str]) -> Units:
     """Raises PassThrough if a tool or a file that an option names cannot be read."""
     parts = KeyParts(identities, files)
     return Units(
@@ -372,7 +372,7 @@ def _host(host: Cc1Job, parts: KeyParts) -> FrontEnd:
     )
 
 
-def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ: Mapping[str, str]) -> ObjectUnit:
+def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: FileManager, environ: Mapping[str, str]) -> ObjectUnit:
     # Since 18 the bundler reads variables (OFFLOAD_BUNDLER_COMPRESS).
     variables = sorted(name for name in environ if name.startswith("OFFLOAD_BUNDLER_"))
     tools = [("bundler", parts.tool(bundle.program)), *((f"variable {name}", environ[name]) for name in variables)]

@@ -19,8 +19,8 @@ from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.execution import Planned
 from hipcache.execution.session import Session
 from hipcache.inputs import variables, watched
+from hipcache.inputs.file_manager import Untraceable
 from hipcache.inputs.readset import ReadSet, Status, status_of
-from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
 
 # The content of these files comes from the kernel, and changes without their status.

@@ -48,7 +48,7 @@ The paths of 1,000 headers take 25 KB so (80 KB in full). The blobs of object an
 
 The *contents* are all that a compile depended on, known by what it is and not by the numbers that the file system gives
 it: a fresh clone, an unpacked store and a container have the same files with other inodes, times and owners. The native
-program compares them (`contents.c`). The engine does the same when it checks a trace (`inputs/trace.py`); but
+program compares them (`contents.c`). The engine does the same when it checks a trace (`inputs/file_manager.py`); but
 contents are compared plainly here: after an edit of a comment the engine decides.
 
 Their format, for each path of a list in its order (numbers as 8 bytes, little-endian). *type* is the mode of `stat`

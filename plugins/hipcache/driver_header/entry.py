@@ -26,9 +26,9 @@ from hipcache.base.paths import places_for_files
 from hipcache.base.values import dataclass, field, replace
 from hipcache.clang.frontend import FrontEnd
 from hipcache.driver_header import header
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
-from hipcache.inputs.trace import Files
 from hipcache.store.local import LocalStore
 
 # Three sets of options with 22 architectures and the host. It may be memory.
@@ -126,7 +126,7 @@ class Made:
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a precompiled header: {error}") from error
 
-    def shadows(self, front: FrontEnd, files: Files) -> set[str] | None:
+    def shadows(self, front: FrontEnd, files: FileManager) -> set[str] | None:
         """The paths below the user's directories at which a plain pass looks for the headers in vain; None if one is
         there, or a name stands for no directory."""
         found = set()

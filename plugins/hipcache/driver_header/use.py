@@ -26,9 +26,9 @@ from hipcache.driver_header.trust import Trust, Turn
 from hipcache.execution.passes import Attempt, Way, attempt, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, preprocessed
+from hipcache.inputs.file_manager import Untraceable
 from hipcache.inputs.observing import Observed, missing
 from hipcache.inputs.preprocessed import Query
-from hipcache.inputs.trace import Untraceable
 from hipcache.store.local import LocalStore
 
 _LABEL = "precompiled header"  # in messages

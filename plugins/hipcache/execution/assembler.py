@@ -18,7 +18,7 @@ from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.dry_run import AskedToAssemble
 from hipcache.execution import Planned, refuse_script
 from hipcache.execution.session import Session
-from hipcache.inputs.trace import Untraceable
+from hipcache.inputs.file_manager import Untraceable
 
 _NAME = "assembler"
 _CODE = "code"

@@ -21,12 +21,12 @@ from hipcache.execution.auto_upgrade import AutoUpgrade
 from hipcache.execution.local import place
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, preprocessed, recording, search
+from hipcache.inputs.file_manager import Unobserved, Untraceable
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.place import binds
 from hipcache.inputs.preprocessed import Query
 from hipcache.inputs.readset import ReadSet
-from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.processes.runner import Completed
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"

@@ -15,9 +15,9 @@ from hipcache.build.engine import Engine
 from hipcache.cache.content import Shelves
 from hipcache.clang.command import Command
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.scans import Scans
-from hipcache.inputs.trace import Files
 from hipcache.processes.runner import NO_STDIN, Completed, ForkServers, Runner, Traced
 from hipcache.store import faults
 
@@ -35,7 +35,7 @@ class Session:
     command: Command
     began: float = field(init=False)
     jobs: Jobs = field(init=False)
-    files: Files = field(init=False)
+    files: FileManager = field(init=False)
     identities: Identities = field(init=False)
     shelves: Shelves = field(init=False)
     notes: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Session:
         self.jobs = Jobs(engine, cwd)
         self._scans = Scans(lambda key: None if engine.recache else engine.store.get_action(key), engine.keep_for_speed)
         basedir, epoch = Basedir(engine.basedir or engine.source_dir, cwd), engine.environ.get("SOURCE_DATE_EPOCH", "")
-        self.files = Files(cwd, now, basedir, self._scans, racy=engine.racy, epoch=epoch)
+        self.files = FileManager(cwd, now, basedir, self._scans, racy=engine.racy, epoch=epoch)
         self.identities = Identities(self.jobs.runner, engine.environ, engine.memos, now, racy=engine.racy)
         self.shelves = Shelves(engine, self.notes.append, self.changed, self.serve)
 

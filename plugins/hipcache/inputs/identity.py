@@ -32,8 +32,8 @@ from hipcache.base.errors import PassThrough
 from hipcache.base.keys import digest_file, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
+from hipcache.inputs.file_manager import RACY
 from hipcache.inputs.readset import tells
-from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched
 from hipcache.processes.runner import Runner
 

@@ -26,8 +26,8 @@ from hipcache.base.keys import digest_bytes
 from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
 from hipcache.inputs import lexer, preprocessed
+from hipcache.inputs.file_manager import FileManager, Untraceable
 from hipcache.inputs.readset import ReadFile, ReadSet, alike
-from hipcache.inputs.trace import Files, Untraceable
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"
@@ -145,7 +145,7 @@ def lines(content: bytes) -> Lines | None:
     return Lines(numbers, {number: rank for rank, number in enumerate(numbers)}, content.split(b"\n"))
 
 
-def digests(files: Files, path: str, digest: str) -> tuple[str, str, tuple[str, ...]]:
+def digests(files: FileManager, path: str, digest: str) -> tuple[str, str, tuple[str, ...]]:
     """`bare`, `code` and `values` of `ReadFile`, for the content with that digest. Raises OSError, Untraceable."""
     if digest not in files.outlines:  # most passes read the same
         found = read(files.content(path, digest))
@@ -169,7 +169,7 @@ class Edit(NamedTuple):
     marked: dict[str, bytes]
 
 
-def edit(files: Files, reads: ReadSet) -> Edit | None:
+def edit(files: FileManager, reads: ReadSet) -> Edit | None:
     """The edit that led from this read set to the files as they are; None if outlines do not tell it, or other inputs
     have changed."""
     now: list[ReadFile] = []

@@ -33,16 +33,18 @@ from pathlib import Path
 from hipcache.base.patterns import pattern
 from hipcache.inputs import includes, lexer, preprocessed, token_pasting
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import FileManager
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import SearchPath
-from hipcache.inputs.trace import Files
 
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])
 # They define assert() of libc, and the checks and messages of libstdc++: for messages only.
 _LENDERS = pattern(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+config\.h|pstl/pstl_config\.h))")
 
 
-def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: SearchPath, maps: Iterable[str]) -> bool:
+def binds(
+    files: FileManager, *, read: Iterable[str], macros: Iterable[str], search: SearchPath, maps: Iterable[str]
+) -> bool:
     """Does the pass belong to this checkout alone? `maps`: the values of -fmacro-prefix-map. Raises OSError."""
     basedir = files.basedir
     read, macros = list(read), list(macros)
@@ -68,7 +70,7 @@ def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: S
     return bool(used if unmapped else used & _NEVER_MAPPED)
 
 
-def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], search: SearchPath) -> bool:
+def _uses_macro_of_place(files: FileManager, read: list[str], macros: list[str], search: SearchPath) -> bool:
     basedir = files.basedir
     defined = [(preprocessed.macro_of(macro), macro.partition("=")[2]) for macro in macros]
     names = {name for name, value in defined if basedir.portable(value) != value}

@@ -12,18 +12,18 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from hipcache.base import times
 from hipcache.base.values import replace
 from hipcache.inputs import includes, observing, outline, preprocessed, token_pasting
+from hipcache.inputs.file_manager import FileManager, Unobserved, Untraceable
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, absent, alike
 from hipcache.inputs.scans import Scan
 from hipcache.inputs.search import Probes, SearchPath, probes
-from hipcache.inputs.trace import Files, Unobserved, Untraceable
 
 # The status, digest and scan of each file, by its path.
 _Looked = Mapping[str, tuple[Status, str, Scan]]
 
 
 def record(
-    files: Files,
+    files: FileManager,
     *,
     read: list[str],
     user: frozenset[str] | None,
@@ -71,7 +71,7 @@ def record(
 
 
 def _refuse_texts(
-    files: Files,
+    files: FileManager,
     looked: _Looked,
     macros: Sequence[str],
     *,
@@ -110,7 +110,7 @@ def _refuse_texts(
 
 
 def _read_files(
-    files: Files, looked: _Looked, macros: Iterable[str], user: frozenset[str] | None, search: SearchPath
+    files: FileManager, looked: _Looked, macros: Iterable[str], user: frozenset[str] | None, search: SearchPath
 ) -> Iterator[ReadFile]:
     scans = [*(scan for _, _, scan in looked.values()), *map(includes.scan_macro, macros)]
     # A file of #embed is no C++.
@@ -127,7 +127,7 @@ def _read_files(
         yield ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, *told)
 
 
-def _read(files: Files, paths: Sequence[str], search: SearchPath, began: float) -> _Looked:
+def _read(files: FileManager, paths: Sequence[str], search: SearchPath, began: float) -> _Looked:
     found: dict[str, tuple[Status, str, Scan]] = {}
     for path, now in zip(paths, files.statuses(paths), strict=True):
         try:
@@ -147,7 +147,7 @@ def _shows(dates: frozenset[str], scans: Collection[Scan], given: set[str], macr
 
 
 def _settled(
-    files: Files, scans: Mapping[str, Scan], looked_for: Probes, besides: Iterable[OtherFile], began: float
+    files: FileManager, scans: Mapping[str, Scan], looked_for: Probes, besides: Iterable[OtherFile], began: float
 ) -> None:
     """Raises Untraceable if something came while the compiler ran."""
     for path, found in zip(looked_for.present, files.statuses(looked_for.present), strict=True):
@@ -165,7 +165,7 @@ def _settled(
 
 
 def _observed(
-    files: Files, seen: Observed, read: Container[str], is_tools: Callable[[str], bool], began: float
+    files: FileManager, seen: Observed, read: Container[str], is_tools: Callable[[str], bool], began: float
 ) -> Probes:
     path, why = seen.unclear
     if path:
@@ -182,7 +182,7 @@ def _observed(
     return Probes(observing.shortest(asked, files.resolve), present)
 
 
-def _short_maps(files: Files, there: Iterable[str], search: SearchPath) -> Iterator[str]:
+def _short_maps(files: FileManager, there: Iterable[str], search: SearchPath) -> Iterator[str]:
     """The files that an option of the search path names: header maps (clang/lib/Lex/HeaderMap.cpp). Clang does not open
     one that is too short for a map, so what it is later depends on its content. (A `=` stands for the sysroot.)"""
     places = [observing.plain(place).lstrip("=").rstrip("/") for place in (*search.quote, *search.angled)]
@@ -190,7 +190,9 @@ def _short_maps(files: Files, there: Iterable[str], search: SearchPath) -> Itera
     yield from (path for path in there if path.endswith(named) and os.path.isfile(files.resolve(path)))
 
 
-def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool], began: float) -> Iterator[OtherFile]:
+def _besides(
+    files: FileManager, opened: Iterable[str], is_tools: Callable[[str], bool], began: float
+) -> Iterator[OtherFile]:
     """The files that were opened and are no headers, with the digests of their contents: nobody knows what they were
     opened for."""
     for path in sorted(opened):

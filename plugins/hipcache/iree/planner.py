@@ -43,10 +43,10 @@ from hipcache.execution.local import said
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording, variables
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.file_manager import Unobserved, Untraceable
 from hipcache.inputs.identity import Memos, is_script
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
-from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.inputs.variables import VOLATILE
 from hipcache.iree.command import STANDARD_INPUT, positional, standard_input, target_of, without_output
 from hipcache.processes import READ, observe

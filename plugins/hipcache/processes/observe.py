@@ -164,10 +164,10 @@ def until(
     """Run `program` until it, or a process that it starts, becomes a program with an argv that is `wanted`; in words
     why that was not reached, or cannot stand for the whole. None of the processes is left then, and none of
     them has printed or written anything."""
-    from hipcache.processes import watch
+    from hipcache.processes import ptrace
 
     started = time.time()
-    end = watch.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=wanted)
+    end = ptrace.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=wanted)
     if isinstance(end, str):
         return end
     if end.reached is None:

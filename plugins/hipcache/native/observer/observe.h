@@ -1,4 +1,4 @@
-/* Processes that are started (observe.c), or forked off a loaded program (fork_server.c), and what they look at
+/* Processes that are started (start.c), or forked off a loaded program (fork_server.c), and what they look at
  * (observer.c; missed.c lists for itself). */
 #ifndef HIPCACHE_OBSERVE_H
 #define HIPCACHE_OBSERVE_H

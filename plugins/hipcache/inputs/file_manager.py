@@ -1,5 +1,5 @@
-"""The files as they are now, and what differs of them from a trace: the files that a pass read, with their digests, and
-those that it looked for in vain (`recording` makes it).
+"""The files as they are now, each looked at once (as clang's FileManager does), and what differs of them from a trace:
+the files that a pass read, with their digests, and those that it looked for in vain (`recording` makes it).
 
 A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
 the same content, every path that was absent still is, every path that was asked for is still there. The digest of a
@@ -38,7 +38,7 @@ class Unobserved(Untraceable):
     """Only the observer can tell which files it reads, and observing was not possible."""
 
 
-class Files:
+class FileManager:
     """The files of one compile: each is looked at once, whichever pass read it. `cwd`: where relative paths begin;
     `now`: the wall clock in seconds. Paths below `basedir` stand in read sets without it. `scans`: what earlier
     compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH; `outlines`: see there, by digest."""
