@@ -197,7 +197,7 @@ def test_the_figures_of_programs_are_those_that_were_measured(claim: str) -> Non
     row, column = _CLAIMS[claim]
     compared, ours = (_cells(text(page)) for page in ("comparison", "README"))
     clangs = {cells[0]: cells for cells in compared.values() if "/programs-clang++-" in cells[0]}
-    assert len(clangs) == 4
+    assert len(clangs) == 5
     for cells in clangs.values():
         page, measured = _measured(cells[0], row)
         assert measured in re.findall(r"[0-9.]+", cells[column]), (page, measured)
@@ -205,6 +205,19 @@ def test_the_figures_of_programs_are_those_that_were_measured(claim: str) -> Non
     for name, told in zip(head[3:], ours[claim][3:], strict=True):
         page, measured = _measured(next(cells[0] for cells in clangs.values() if f"[{name}]" in cells[0]), row)
         assert measured in re.findall(r"[0-9.]+", told), (page, measured)
+
+
+@pytest.mark.parametrize("page", ["README", "comparison"])
+def test_a_figure_that_leads_to_a_page_of_results_is_hipcaches_there(page: str) -> None:
+    told = re.findall(r"\[([0-9]+\.[0-9]+)\]\([./]*(bench/results/[^)]+)\)", text(page))
+    assert told
+    for figure, path in told:
+        rows = _cells((CHECKOUT / path).read_text())
+        column = rows[""].index("hipcache")
+        assert figure in {row[column].partition(" ")[0] for row in rows.values() if len(row) == len(rows[""])}, (
+            figure,
+            path,
+        )
 
 
 def _cells(page: str) -> dict[str, list[str]]:
