@@ -7,8 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The newest CMake and Ninja, which setup puts there, before the system's.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# Two more than there are cores: tests wait for locks, clocks and servers.
-WORKERS ?= $(shell expr $$(nproc) + 2)
+# Tests wait for locks, clocks and servers.
+WORKERS ?= $(shell expr $$(nproc) \* 2 + 2)
 # What `make setup` installs beside hipcache: extras of pyproject.toml.
 EXTRA := test
 PYTEST_ARGS ?=
