@@ -14,7 +14,7 @@ ENGINE_ALONE = (sys.executable, "-m", "hipcache")
 
 
 # The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
-# is remembered for a direct hit, while the real engine waits for two seconds (`file_manager.RACY`). And what one test has
+# is remembered for a direct hit, while the real engine waits for two seconds (`RACY`). And what one test has
 # learnt of a compiler spares the next one its digest, which takes as long as all its compiles (see `shared_memos`).
 # (Its modules are looked for where the interpreter looks first, as ever: a longer path costs it a tenth of its start.)
 ENGINE = f"""\
