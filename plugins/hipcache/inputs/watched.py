@@ -2,8 +2,8 @@
 
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
-one comparison. A status stands for the content only if it was old when it was taken (`file_manager.RACY`) and has a change
-time (`base/times`). Even so it does not show what is written through a mapping of memory to a page that was
+one comparison. A status stands for the content only if it was old when it was taken (`file_manager.RACY`) and has a
+change time (`base/times`). Even so it does not show what is written through a mapping of memory to a page that was
 written before, until the kernel has put that page on disk (mmap(2): some 30 s on ext4). git knows files in the same
 way, and by less.
 
