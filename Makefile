@@ -7,8 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The newest CMake and Ninja, which setup puts there, before the system's.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# Tests wait for locks, clocks and servers.
-WORKERS ?= $(shell expr $$(nproc) \* 2 + 2)
+# Two more than there are cores: tests wait for locks, clocks and servers. (Six on two cores are no faster.)
+WORKERS ?= $(shell expr $$(nproc) + 2)
 # What `make setup` installs beside hipcache: extras of pyproject.toml.
 EXTRA := test
 PYTEST_ARGS ?=
