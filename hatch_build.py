@@ -129,9 +129,8 @@ class LauncherHook(BuildHookInterface[Any]):
         """The sources of `folders`, in the first of `ways` (a compiler, and what it is told behind the builder's own
         flags) that works; gives the latter."""
         reasons = {"NOT_HIP": b"not_hip", "CXX_CACHE": b"cxx_cache"}
-        counted = {
-            name: b"passed_through\t" + reason + b"\t0" for name, reason in reasons.items()
-        }  # report/statistics.py
+        # As report/statistics.py has them.
+        counted = {name: b"passed_through\t" + reason + b"\t0" for name, reason in reasons.items()}
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *(f"-I{SOURCES / name}" for name in folders), *given]

@@ -27,26 +27,29 @@ __attribute__((destructor)) static void write_list(void) {
         close(fd);
 }
 
-#define NEXT(name) static __typeof__(&name) next; if (!next) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+#define NEXT(name)                                                                                                     \
+    static __typeof__(&name) next;                                                                                     \
+    if (!next)                                                                                                         \
+    next = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
-#define WITH_MODE(name)                            \
-    int name(const char *path, int flags, ...) {   \
-        NEXT(name);                                \
-        va_list rest;                              \
-        va_start(rest, flags);                     \
-        const mode_t mode = va_arg(rest, mode_t);  \
-        va_end(rest);                              \
-        note(path);                                \
-        return next(path, flags, mode);            \
+#define WITH_MODE(name)                                                                                                \
+    int name(const char *path, int flags, ...) {                                                                       \
+        NEXT(name);                                                                                                    \
+        va_list rest;                                                                                                  \
+        va_start(rest, flags);                                                                                         \
+        const mode_t mode = va_arg(rest, mode_t);                                                                      \
+        va_end(rest);                                                                                                  \
+        note(path);                                                                                                    \
+        return next(path, flags, mode);                                                                                \
     }
 WITH_MODE(open)
 WITH_MODE(open64)
 
-#define WITH_STATUS(name, type)                    \
-    int name(const char *path, struct type *into) { \
-        NEXT(name);                                \
-        note(path);                                \
-        return next(path, into);                   \
+#define WITH_STATUS(name, type)                                                                                        \
+    int name(const char *path, struct type *into) {                                                                    \
+        NEXT(name);                                                                                                    \
+        note(path);                                                                                                    \
+        return next(path, into);                                                                                       \
     }
 WITH_STATUS(stat, stat)
 WITH_STATUS(lstat, stat)

@@ -71,7 +71,8 @@ def warnings() -> None:
     """Raises CalledProcessError."""
     sources = [*NATIVE.rglob("*.c"), *(ROOT / "tests/native").glob("*.c")]
     _compile([*_compiler(), *WARNINGS, "-O2", "-fPIC"], {source: Path(os.devnull) for source in sources})
-    files = [*sources, *NATIVE.rglob("*.h")]
+    others = [path for name in ("tests", "bench") for path in (ROOT / name).glob("*.[ch]")]
+    files = [*sources, *NATIVE.rglob("*.h"), *others]
     formatter = Path(sys.executable).with_name("clang-format")
     subprocess.run([str(formatter), "--dry-run", "-Werror", *map(str, files)], check=True)
 
@@ -90,8 +91,8 @@ def fuzz(seconds: int) -> None:
         (corpus / "seed").write_bytes(seed(name))
         # A source that the target includes is in it already; others are of a program, or of those that passes run in.
         included = re.findall(r'^#include "(.*)"', target.read_text(), re.MULTILINE)
-        left = ("launcher.c", "fork_server.c", "gather.c", "missed.c", "start.c", "observer.c", *included)
-        linked = [objects[path] for path in objects if path.name not in left]
+        left = ("launcher.c", *included)
+        linked = [objects[path] for path in objects if path.name not in left and path.parent.name != "observer"]
         linked = [path for path in linked if not path.name.startswith("fuzz_") or path == objects[target]]
         program = BUILD / "fuzz" / target.stem
         subprocess.run([*clang, "-fsanitize=fuzzer", "-pthread", *linked, "-o", program], check=True)

@@ -53,7 +53,8 @@ static void add_lines(const char *path, const char *const *names) {
 
 static void add_surroundings(void) {
     static const char *const spaces[] = {"mnt", "user", "pid", "net", "ipc", "uts", "cgroup"};
-    static const char *const status[] = {"Umask", "Uid", "Gid", "Groups", "TracerPid", "SigBlk", "SigIgn", "Cap", "NoNewPrivs", "Seccomp:", "Cpus_allowed:", NULL};
+    static const char *const status[] = {"Umask",  "Uid", "Gid",        "Groups",   "TracerPid",     "SigBlk",
+                                         "SigIgn", "Cap", "NoNewPrivs", "Seccomp:", "Cpus_allowed:", NULL};
     static const char *const all[] = {"", NULL};
     char text[PATH_MAX], path[64];
     add("");
@@ -68,7 +69,8 @@ static void add_surroundings(void) {
     add_lines("/proc/self/cgroup", all);
     struct stat top;
     const bool known = stat("/", &top) == 0;
-    snprintf(text, sizeof text, "%lu %lu session %d nice %d", known ? (unsigned long)top.st_dev : 0, known ? (unsigned long)top.st_ino : 0, getsid(0), getpriority(PRIO_PROCESS, 0));
+    snprintf(text, sizeof text, "%lu %lu session %d nice %d", known ? (unsigned long)top.st_dev : 0,
+             known ? (unsigned long)top.st_ino : 0, getsid(0), getpriority(PRIO_PROCESS, 0));
     used--, add(text);
     static const char *const locale[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof locale / sizeof *locale; i++)
@@ -101,7 +103,8 @@ static bool send_all(const char *data, size_t size) {
     } control = {{0}};
     uint32_t length = (uint32_t)size;
     struct iovec part = {&length, sizeof length};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
     struct cmsghdr *files = CMSG_FIRSTHDR(&header);
     files->cmsg_level = SOL_SOCKET, files->cmsg_type = SCM_RIGHTS, files->cmsg_len = CMSG_LEN(3 * sizeof(int));
     memcpy(CMSG_DATA(files), (int[]){0, 1, 2}, 3 * sizeof(int));
@@ -152,7 +155,8 @@ static void ask(const char *directory, int argc, char **argv) {
     sigprocmask(SIG_UNBLOCK, &held, NULL); /* the launcher holds it back until the engine is there */
     char answer[4];
     ssize_t size = 0;
-    for (ssize_t more; size < 4 && ((more = recv(server, answer + size, 4 - (size_t)size, 0)) > 0 || (more < 0 && errno == EINTR));)
+    for (ssize_t more;
+         size < 4 && ((more = recv(server, answer + size, 4 - (size_t)size, 0)) > 0 || (more < 0 && errno == EINTR));)
         size += more > 0 ? more : 0;
     if (size == 1) { /* the surroundings differ */
         sigprocmask(SIG_BLOCK, &held, NULL);

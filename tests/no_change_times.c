@@ -12,13 +12,16 @@ static int shown(int result, struct stat *found) {
 }
 
 int fstatat(int directory, const char *restrict path, struct stat *restrict found, int flags) {
-    int (*usual)(int, const char *, struct stat *, int) = (int (*)(int, const char *, struct stat *, int))dlsym(RTLD_NEXT, "fstatat");
+    int (*usual)(int, const char *, struct stat *,
+                 int) = (int (*)(int, const char *, struct stat *, int))dlsym(RTLD_NEXT, "fstatat");
     return shown(usual(directory, path, found, flags), found);
 }
 
 int fstat(int fd, struct stat *found) { return fstatat(fd, "", found, 0x1000 /* AT_EMPTY_PATH */); }
 
-int stat(const char *restrict path, struct stat *restrict found) { return fstatat(-100 /* AT_FDCWD */, path, found, 0); }
+int stat(const char *restrict path, struct stat *restrict found) {
+    return fstatat(-100 /* AT_FDCWD */, path, found, 0);
+}
 
 int statfs(const char *path, struct statfs *found) {
     (void)path;

@@ -11,7 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void look(const char *name) { struct stat found; (void)!stat(name, &found); }
+static void look(const char *name) {
+    struct stat found;
+    (void)!stat(name, &found);
+}
 
 static void *many(void *number) {
     char name[64];
@@ -53,8 +56,10 @@ int main(int count, char **words) {
         look("after_exec");
     if (!strcmp(what, "threads")) {
         pthread_t threads[100];
-        for (long i = 0; i < 100; i++) pthread_create(&threads[i], NULL, many, (void *)i);
-        for (int i = 0; i < 100; i++) pthread_join(threads[i], NULL);
+        for (long i = 0; i < 100; i++)
+            pthread_create(&threads[i], NULL, many, (void *)i);
+        for (int i = 0; i < 100; i++)
+            pthread_join(threads[i], NULL);
     }
     if (!strcmp(what, "long")) {
         char *name = malloc(65537);

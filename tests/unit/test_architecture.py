@@ -36,7 +36,7 @@ ORDER = LAYERS.split()
 
 MOST_LINES = 600
 
-# `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
+# `runner` starts processes, `ptrace` those for it that are watched. `ending` takes the command over where the
 # engine cannot go on.
 STARTS_PROCESSES = {"processes.runner", "app.ending"}
 READS_ENVIRONMENT = {"__main__"}

@@ -20,7 +20,7 @@ from hipcache.base.values import dataclass
 PATH = Path(__file__).parents[1] / "native" / "libhipcache.so"
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
-# That of `hipcache_interface` in library.c: raise both when a function is another one.
+# That of `hipcache_interface` in native/library/library.c: raise both when a function is another one.
 _INTERFACE = 14
 _NO_MEMORY = 8
 # As of `hipcache_statuses`.
@@ -199,7 +199,8 @@ def search_in(content: bytes, texts: Sequence[bytes]) -> set[bytes]:
 
 
 def bitcode(content: bytes) -> bytes | None:
-    """The part of a module that matters to a back end, as `bitcode.c` writes it; None if it is not known."""
+    """The part of a module that matters to a back end, as `native/library/bitcode.c` writes it; None if it is not
+    known."""
     library = load()
     said = Bytes()
     known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
@@ -218,7 +219,7 @@ def declarations(content: bytes, at: int = 0) -> tuple[list[tuple[bytes, bytes]]
 
 
 def parts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(letter, content) of each part that `bitcode.c` writes."""
+    """(letter, content) of each part that `native/library/bitcode.c` writes."""
     at = 0
     while at < len(text):
         start = at + 1 + 8
@@ -228,14 +229,14 @@ def parts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def processor() -> bytes:
-    """The digest of the processor as `processor.c` takes it; empty if there is none."""
+    """The digest of the processor as `native/direct/processor.c` takes it; empty if there is none."""
     digest = (ctypes.c_uint8 * 32)()
     return bytes(digest) if load().hipcache_processor(digest) else b""
 
 
 @dataclass(frozen=True)
 class Lexed:
-    """As `lexer.c` tells of them."""
+    """As `native/lexer/lexer.c` tells of them."""
 
     bare: bytes
     lines: bytes
@@ -246,7 +247,7 @@ class Lexed:
 
 
 def lex(content: bytes, table: bytes, asked: int) -> Lexed:
-    """`table` and `asked`: see `lexer.c`. Other threads run meanwhile. Raises MemoryError."""
+    """`table` and `asked`: see `native/lexer/lexer.c`. Other threads run meanwhile. Raises MemoryError."""
     library, found = load(), _Lexed()
     size, words = ctypes.c_size_t(len(content)), _table(table)
     library.hipcache_lex(content, size, words, ctypes.c_uint(asked), ctypes.byref(found))
@@ -358,8 +359,8 @@ class ForkServer:
 
 
 class Observing:
-    """A process that native code starts and waits for (`start.c`), under the observer if that is asked for.
-    `kill` may be called from any thread, and at any time."""
+    """A process that native code starts and waits for (`native/observer/start.c`), under the observer if that is asked
+    for. `kill` may be called from any thread, and at any time."""
 
     def __init__(self) -> None:
         """Raises LibraryError, MemoryError."""

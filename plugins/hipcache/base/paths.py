@@ -29,7 +29,8 @@ def is_of_kernel(path: str) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Is it what a process has for itself alone (an open file, its program)? As `is_own` of observer.c."""
+    """Is it what a process has for itself alone (an open file, its program)? As `is_own` of
+    native/observer/observer.c."""
     return path.startswith(_SELF) and not any(part in path for part in ("/cwd", "/root", "/.."))
 
 

@@ -23,8 +23,8 @@ SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
 NAMESPACE_CONTEXT = "hipcache 2026-11-23 namespace of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 
-# The digest of a file's content is noted under this name (`reading.c`, `remote/helper/start`), from so many
-# bytes on.
+# The digest of a file's content is noted under this name (`native/direct/reading.c`, `remote/helper/start`), from so
+# many bytes on.
 CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
 LARGE_CONTENT = 1 << 20
 

@@ -9,7 +9,8 @@ From clang 18 on a module has a global variable `__hip_cuid_<hash of the CUID>`,
 project. It is one byte that nothing reads: a back end's object for one CUID is that for another one under another
 name of the same length. (What the linker makes has tables of names, too: `code_object`.)
 
-What such a module says is read in C (`bitcode.c`). What is not known there is taken by the bytes of the file.
+What such a module says is read in C (`native/library/bitcode.c`). What is not known there is taken by the bytes of the
+file.
 """
 
 from __future__ import annotations
@@ -297,7 +298,8 @@ def lacks_functions(content: bytes) -> bool:
     """Does it declare a function that it does not define, and that is none of LLVM's or of the device libraries? (True
     if it does not read.)
 
-    The text of `bitcode.c` has all records of the module, and the names (LangRef: MODULE_CODE_FUNCTION)."""
+    The text of `native/library/bitcode.c` has all records of the module, and the names (LangRef:
+    MODULE_CODE_FUNCTION)."""
     said = native.bitcode(content)
     parts = list(native.parts(said)) if said else []
     strings = next((part for kind, part in parts if kind == b"n"), None)

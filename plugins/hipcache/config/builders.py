@@ -17,8 +17,8 @@ environment who it is; where it does not say its directory too, that is looked f
     pip, build, uv PEP517_BUILD_BACKEND, or       the nearest parent with pyproject.toml or setup.py    pyproject_hooks
                    _PYPROJECT_HOOKS_BUILD_BACKEND
 
-The native launcher starts no resident below any of them but the last (`is_package_build` in ask.c has the same
-list).
+The native launcher starts no resident below any of them but the last (`is_package_build` in native/direct/ask.c has the
+same list).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 It is a direct record (`direct/record.py`) whose paths stand as in keys of units (`inputs/basedir.py`): where the base
 directory was named, in the working directory, the command, the variables, the paths that mattered and the dependency
-file, there is a mark, for which the native program puts its own base directory (`elsewhere.c`). It has no state,
-since other files never have the same one: contents decide each time. So a source that differs, or a header that is in
-one of the checkouts alone, sends the compile to the engine.
+file, there is a mark, for which the native program puts its own base directory (`native/direct/elsewhere.c`). It has no
+state, since other files never have the same one: contents decide each time. So a source that differs, or a header that
+is in one of the checkouts alone, sends the compile to the engine.
 
 Whether what was made is the same in each checkout is no new question: it is what lets the engine share it, unit by unit
 (`execution/passes`: an entry that belongs to no base directory). More is asked of what the engine would do anew there:

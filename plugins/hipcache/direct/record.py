@@ -7,10 +7,10 @@ anew.
 
 The variables and every path that mattered are in the record twice. Once as one digest of their *state*, which takes a
 `stat` for each file (`inputs/watched.py`). Where that differs (a fresh clone has other inodes and times; so has a store
-in a container), their *contents* decide, as in ccache's direct mode (see below). If these are as they
-were, the native program writes the state that it found into the record, in place of the old one, so that the next hit
-takes the short way (`refresh.c`). A state stands for the contents only if all files in it were old enough when
-they were read (git calls the others racily clean). So a record of young files has no state, until it is refreshed.
+in a container), their *contents* decide, as in ccache's direct mode (see below). If these are as they were, the native
+program writes the state that it found into the record, in place of the old one, so that the next hit takes the short
+way (`native/direct/refresh.c`). A state stands for the contents only if all files in it were old enough when they were
+read (git calls the others racily clean). So a record of young files has no state, until it is refreshed.
 
 Format, an action of the store; a string is its length (4 bytes, little-endian) and its bytes:
 
@@ -32,8 +32,8 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
     contents      string: of `watched` (see below); empty if they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
-                  `watched.states` gives for it: so the digest means the same without the record (`ask.c`);
-                  NO_STATE if not known
+                  `watched.states` gives for it: so the digest means the same without the record
+                  (`native/direct/ask.c`); NO_STATE if not known
     system list   32 bytes: digest of a blob, a list as `watched`, of paths of the system (see `is_of_system`). Apart
                   because there is a process that can answer for them: then nobody reads it. Sources that include
                   the same of the system share one
@@ -48,8 +48,8 @@ The paths of 1,000 headers take 25 KB so (80 KB in full). The blobs of object an
 
 The *contents* are all that a compile depended on, known by what it is and not by the numbers that the file system gives
 it: a fresh clone, an unpacked store and a container have the same files with other inodes, times and owners. The native
-program compares them (`contents.c`). The engine does the same when it checks a trace (`inputs/file_manager.py`); but
-contents are compared plainly here: after an edit of a comment the engine decides.
+program compares them (`native/direct/contents.c`). The engine does the same when it checks a trace
+(`inputs/file_manager.py`); but contents are compared plainly here: after an edit of a comment the engine decides.
 
 Their format, for each path of a list in its order (numbers as 8 bytes, little-endian). *type* is the mode of `stat`
 without permissions, but for who may execute a regular file:

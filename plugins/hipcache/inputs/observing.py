@@ -1,4 +1,5 @@
-"""The paths that a pass really looked at: the list of the native observer (`observer.c`), as read sets have it.
+"""The paths that a pass really looked at: the list of the native observer (`native/observer/observer.c`), as read sets
+have it.
 
 Nothing is guessed: each path is as the pass spelled it, and was there or not when the pass asked for it. An absent path
 is written down by its shortest missing part: clang asks once for a directory that is not there, and for nothing below.

@@ -21,8 +21,8 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
 
 Names that are ABSENT in one directory stand together here, and one by one in the digest and in lists.
 
-`state.c` takes the same digest, in a fraction of a millisecond. A *guard* spares it most of what is GONE or
-ABSENT: a directory whose status stands for all that was looked for in vain in it. While it is as it was, no name has
+`native/direct/state.c` takes the same digest, in a fraction of a millisecond. A *guard* spares it most of what is GONE
+or ABSENT: a directory whose status stands for all that was looked for in vain in it. While it is as it was, no name has
 come into it. So one `stat` answers for every name that was missed there: for most of what a compile looks for. Where a
 directory has changed (in one's own sources it does all the time), each name is looked for. git trusts directories in
 the same way (its untracked cache), and as there it is not done on file systems of which it is not known that they keep

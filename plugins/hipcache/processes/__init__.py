@@ -10,7 +10,8 @@ from hipcache.base.values import dataclass
 
 # The ways to look at a path.
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"
-# What is no path (the root stands for one): the processor, by instructions that no list shows (processor.c).
+# What is no path (the root stands for one): the processor, by instructions that no list shows
+# (native/direct/processor.c).
 PROCESSOR = "processor"
 # The kernel lists the AMD GPUs here (ROCm's libraries also look through all of PCI, and for memory nodes): files that
 # can be looked at again, unlike all else that is asked of the machine.

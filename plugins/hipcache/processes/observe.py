@@ -1,15 +1,15 @@
 """Observations: the paths that a process looked at, each with all that the process saw of it.
 
-The driver's plan depends on what it finds: GCC's and ROCm's directories, configuration files, headers' roots. Which,
-is the driver's own affair and changes between releases, so nothing is guessed: the driver runs once under the native
-observer (`observer.c`), and what comes out is a list of observations that can be checked again with some two
-hundred `stat` calls (0.5 ms) instead of running the driver (15 to 30 ms; the observer adds 4).
+The driver's plan depends on what it finds: GCC's and ROCm's directories, configuration files, headers' roots. Which, is
+the driver's own affair and changes between releases, so nothing is guessed: the driver runs once under the native
+observer (`native/observer/observer.c`), and what comes out is a list of observations that can be checked again with
+some two hundred `stat` calls (0.5 ms) instead of running the driver (15 to 30 ms; the observer adds 4).
 
 `until` follows a program with all the processes that it starts (hipcc), up to the moment when one of them becomes the
 program that is looked for, and ends them all there.
 
-Where a sandbox forbids that (`observer.c` needs seccomp's notifications, `until` needs ptrace), and where a
-process does what a list of paths cannot stand for, there is no answer, and whoever asks does without.
+Where a sandbox forbids that (`native/observer/observer.c` needs seccomp's notifications, `until` needs ptrace), and
+where a process does what a list of paths cannot stand for, there is no answer, and whoever asks does without.
 """
 
 from __future__ import annotations

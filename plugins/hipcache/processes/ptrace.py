@@ -10,9 +10,9 @@ The processes are in a process group of their own: waiting for that group takes 
 thread. New ones are in it from birth, watched from birth (PTRACE_O_TRACEFORK and the like), and never leave it (a call
 that would do so ends the watch).
 
-Rejected: seccomp's notifications, by which `observer.c` holds passes (if hipcache is killed, nothing ends a tree that
-loops; PTRACE_O_EXITKILL does); a library in LD_PRELOAD (a static compiler goes around it, and so does each function
-that we forget); strace (not installed everywhere).
+Rejected: seccomp's notifications, by which `native/observer/observer.c` holds passes (if hipcache is killed, nothing
+ends a tree that loops; PTRACE_O_EXITKILL does); a library in LD_PRELOAD (a static compiler goes around it, and so does
+each function that we forget); strace (not installed everywhere).
 """
 
 from __future__ import annotations

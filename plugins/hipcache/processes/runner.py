@@ -1,4 +1,4 @@
-"""The one place that starts processes, and ends them when hipcache itself is told to end."""
+"""Starts processes (by `base/native`, and `ptrace` for scripts), and ends them when hipcache itself is told to end."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class _Process(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True)
 class Traced:
-    """A process that was run; `observed`: the list of the paths that it asked for (`observer.c`), or None, and
-    `why` there is none."""
+    """A process that was run; `observed`: the list of the paths that it asked for (`native/observer/observer.c`), or
+    None, and `why` there is none."""
 
     ended: Completed
     observed: bytes | None

@@ -82,7 +82,8 @@ def counted(ends: Sequence[str]) -> str:
 
 
 def is_check(path: str) -> bool:
-    """Is the object at absolute `path` one of a configure check? launcher.c tells them by the same places."""
+    """Is the object at absolute `path` one of a configure check? native/launcher/launcher.c tells them by the same
+    places."""
     return (
         any(directory in path for directory in shared.CHECK_DIRECTORIES) or "/" in path.partition(shared.MESON_CHECK)[2]
     )

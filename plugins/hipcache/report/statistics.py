@@ -57,8 +57,8 @@ _COUNTED = {"+": "hits", "-": "misses"}
 # First fields of lines that tell of no compile, each the name of a `CounterGroup`.
 VERIFIED, LOCKED, PREAMBLES, EVICTED = "verified", "locked", "preambles", "evicted"
 # Fields behind the units of a line, in their form, so that older versions pass over them: the microseconds that it
-# took, the mark of a configure check, which counts nowhere else, and that of a direct hit. `statistics.c` writes
-# the first.
+# took, the mark of a configure check, which counts nowhere else, and that of a direct hit. `native/direct/statistics.c`
+# writes the first.
 _TOOK, _CHECK, _DIRECT, _NO_MARKS = "took ", "configure check", "direct", "..."
 
 

@@ -1,7 +1,7 @@
 """The statistics log (HIPCACHE_STATS_LOG): one line for each compile of a build, for its figures alone and for reports.
 
-A line is a JSON object, appended with one write to a file opened with O_APPEND; `logs.c` writes the same for a
-direct hit. A line that begins with "#" is a comment, as in ccache's.
+A line is a JSON object, appended with one write to a file opened with O_APPEND; `native/launcher/logs.c` writes the
+same for a direct hit. A line that begins with "#" is a comment, as in ccache's.
 
     format     1
     began      seconds of the epoch; at a hit that the launcher serves, when it began to look

@@ -1,9 +1,9 @@
 """Opens what lies in a store. No other module opens, lists, renames or removes a path below STORE/v2.
 
-A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files, files with
-a second name. So each name is looked up from a descriptor of STORE, one directory after the other, and no link is
-followed below it; only regular files of limited size are opened, and nothing waits. `store.c` does the same in
-C. SECURITY.md has the rules.
+A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files, files with a
+second name. So each name is looked up from a descriptor of STORE, one directory after the other, and no link is
+followed below it; only regular files of limited size are opened, and nothing waits. `native/direct/store.c` does the
+same in C. SECURITY.md has the rules.
 
 A store is as open as its directory v2, which is made private (0700) unless HIPCACHE_UMASK or the setgid bit of STORE
 says otherwise. What is made later has the permissions of its directory, whatever the umask of the process. Who may only

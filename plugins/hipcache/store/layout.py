@@ -69,8 +69,8 @@ HEADER_BYTES = len(MAGIC) + 32
 DOMAIN = shared.terminated(shared.ACTION_DOMAIN)
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of hipcache. Everything here can be deleted.\n"
 BLOCK = 4096
-# Seconds after which a use is noted again, at direct hits (output.c): an entry may have been used that long
-# after its time.
+# Seconds after which a use is noted again, at direct hits (native/direct/output.c): an entry may have been used that
+# long after its time.
 USE_STEP = 3600
 # Hosts that share a store disagree about the time, but not by so many seconds.
 _FUTURE = 24 * 3600

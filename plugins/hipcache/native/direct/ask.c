@@ -1,14 +1,15 @@
 /* Asks the resident whether the system's files are as they were, and starts it if there is none.
  *
- * The resident is a process of this user that watches the files of compilers and libraries (`resident.c`). The packets,
- * over a Unix socket in a directory that only this user can enter:
+ * The resident is a process of this user that watches the files of compilers and libraries (`resident.c`). The
+ * packets, over a Unix socket in a directory that only this user can enter:
  *
  *     asked     "?" (8 bytes), what the process sees as its files (mount namespace, root: 3 numbers of 8 bytes),
  *               32 bytes: digest of the system's state
  *     answer    "y": all is as the digest says.  "t": not known, tell me.  "n": it cannot be said
  *     told      "!", 32 bytes: digest; then the list of paths (record.py: `system`), which was just found to be so
  *
- * The digest goes over the paths too, so it means the same to both. Whatever goes wrong here, the files are looked at. */
+ * The digest goes over the paths too, so it means the same to both. Whatever goes wrong here, the files are looked
+ * at. */
 #define _GNU_SOURCE
 #include "resident.h"
 
@@ -142,7 +143,8 @@ bool close_from(unsigned first) {
     return true;
 }
 
-/* The build waits for all that holds its pipes, and stops what is in its process group: the resident has nothing of it. */
+/* The build waits for all that holds its pipes, and stops what is in its process group: the resident has nothing of
+ * it. */
 void resident_start(void) {
     static char *const words[] = {(char *)"hipcache", (char *)RESIDENT_WORD, NULL};
     char runtime[PATH_MAX + 32];

@@ -254,8 +254,9 @@ bool contents_hold(record *found) {
     return good;
 }
 
-/* The turn to read compilers and their libraries, some 200 MB: with a new store all compiles of a build begin with that,
- * and one of them does it for all. A descriptor to close, or -1: somebody is at it for long, or there is no place for it. */
+/* The turn to read compilers and their libraries, some 200 MB: with a new store all compiles of a build begin with
+ * that, and one of them does it for all. A descriptor to close, or -1: somebody is at it for long, or there is no
+ * place for it. */
 static int take_turn(void) {
     enum { TRIES = 100, PAUSE = 5000000 }; /* nanoseconds: half a second in all */
     char path[PATH_MAX];

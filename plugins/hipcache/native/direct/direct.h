@@ -105,8 +105,8 @@ bool refresh(record *found);
 
 /* action.c: actions of the store (store/layout.py). `key`: 64 hexadecimal digits, as `seal_name` gives them. */
 bool action_read(record *of, const char *key, off_t most, bytes *content, bytes *payload); /* appends to content */
-bool action_write(const record *of, const char *key,
-                  const bytes *content); /* domain, key and payload, as it was read */
+/* `content`: domain, key and payload, as it was read. */
+bool action_write(const record *of, const char *key, const bytes *content);
 /* Facts about files, by their status: a claim is known if there is an action under its digest. */
 bool claim_is_known(record *of, bytes claim);
 void claim_keep(const record *of, bytes claim);
@@ -117,8 +117,8 @@ void note_keep(const record *of, bytes about, const void *payload, size_t size);
 /* pack.c: entries ("actions/...", "blobs/...", as of `store_entry_name`) in files of their own or in packs. */
 bool entry_status(record *of, const char *name, struct stat *found); /* size of the entry, times of its file */
 bool entry_read(record *of, const char *name, off_t most, bytes *content); /* appends it; unchecked */
-const uint8_t *entry_packed(record *of, const char *name,
-                            uint64_t size); /* of a pack, until the next call; unchecked */
+/* Of a pack, until the next call; unchecked. */
+const uint8_t *entry_packed(record *of, const char *name, uint64_t size);
 void entry_touch(record *of, const char *name);
 void packs_release(record *of);
 
@@ -140,7 +140,8 @@ void direct_release(record *found);
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
 bool is_plain_file_or_absent(const char *path); /* and may be written */
 bool has_temporary_directory(const request *asked);
-/* `name`: of a blob in `store`, of that size; `runs`: will it be made executable? As for `write_whole`, not everywhere. */
+/* `name`: of a blob in `store`, of that size; `runs`: will it be made executable? As for `write_whole`, not
+ * everywhere. */
 bool deliver_blob(record *of, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size,
                   const char *destination, bool runs);
 /* Appends it. */
@@ -165,8 +166,8 @@ bool settings_of_project(const char *directory, char path[PATH_MAX], struct stat
 
 /* statistics.c */
 bool statistics_have_room(const char *store);
-bool statistics_time(bytes *line, bytes counted,
-                     uint64_t began); /* the line, with the time that it took (report/statistics.py) */
+/* The line, with the time that it took (report/statistics.py). */
+bool statistics_time(bytes *line, bytes counted, uint64_t began);
 bool statistics_append(const char *store, const uint8_t *line, size_t size);
 
 #endif

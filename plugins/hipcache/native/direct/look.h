@@ -25,8 +25,8 @@ enum { NOT_YET = -1, CANNOT_BE = -2 };
 looking look_begin(uint8_t *room, size_t size, bool system);
 void look_leave(looking *at); /* the directory that is open */
 int look_status(looking *at, const char *path, int flags, struct stat *found); /* as fstatat(2) */
-/* May this user read the file (R_OK) or search the directory (X_OK)? The status tells of this user's, and of root's that are
- * open to all. Else it takes a system call: an ACL may deny some users what the mode allows to all. */
+/* May this user read the file (R_OK) or search the directory (X_OK)? The status tells of this user's, and of root's
+ * that are open to all. Else it takes a system call: an ACL may deny some users what the mode allows to all. */
 bool look_allows(const char *path, const struct stat *found, int what);
 void look_failure(bytes *state); /* of that, by errno: the state of a path that is looked for in vain */
 bool look_entries(const char *path, uint8_t digest[DIGEST_BYTES]); /* of the names in a directory */

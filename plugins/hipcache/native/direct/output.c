@@ -66,7 +66,8 @@ static int create_beside(const char *destination, char temporary[PATH_MAX]) {
     return open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 
-/* Reserves the blocks of a file that takes another one's place: ext4 flushes it as it is renamed, unless they are there. */
+/* Reserves the blocks of a file that takes another one's place: ext4 flushes it as it is renamed, unless they are
+ * there. */
 static void reserve(int fd, const char *destination, uint64_t size) {
     if (size && access(destination, F_OK) == 0)
         (void)!fallocate(fd, 0, 0, (off_t)size);

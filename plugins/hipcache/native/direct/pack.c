@@ -120,9 +120,9 @@ typedef struct pack {
     } contents[];
 } pack;
 
-/* Those that a hit has read from, and the decoder with the frame that it has begun. They begin a mapping in which all
- * that follows finds room: a page that is touched costs a hit more than what is written there, and malloc of musl touches
- * one or two for each size. */
+/* Those that a hit has read from, and the decoder with the frame that it has begun. They begin a mapping in which
+ * all that follows finds room: a page that is touched costs a hit more than what is written there, and malloc of
+ * musl touches one or two for each size. */
 struct packs {
     pack *first, *begun;
     size_t begun_frame;

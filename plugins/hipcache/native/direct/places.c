@@ -8,8 +8,8 @@
  *     -gsplit-dwarf, --coverage, ...     the output's name with an ending of their own
  *
  * Names of device passes have their arch between name and ending (k-hip-amdgcn-amd-amdhsa-gfx906.s, k_gfx906.dwo). A
- * command that says it otherwise (in a response file, a configuration file, a script) is the engine's affair, which asks
- * the driver. */
+ * command that says it otherwise (in a response file, a configuration file, a script) is the engine's affair, which
+ * asks the driver. */
 #define _GNU_SOURCE
 #include "places.h"
 

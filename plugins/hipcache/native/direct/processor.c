@@ -1,7 +1,7 @@
-/* The processor, as far as the driver looks at it for `native` (-march=, -mcpu=, -mtune=): by the instructions CPUID and
- * XGETBV, which no list of paths shows. What LLVM 15 to 22 reads is in the digest (llvm/lib/TargetParser/Host.cpp:
- * getHostCPUName, getHostCPUFeatures), and the name of the model, in case a later one reads more. What differs from core
- * to core is not (the number of the core in leaf 1, sizes in leaf 0xd).
+/* The processor, as far as the driver looks at it for `native` (-march=, -mcpu=, -mtune=): by the instructions CPUID
+ * and XGETBV, which no list of paths shows. What LLVM 15 to 22 reads is in the digest
+ * (llvm/lib/TargetParser/Host.cpp: getHostCPUName, getHostCPUFeatures), and the name of the model, in case a later
+ * one reads more. What differs from core to core is not (the number of the core in leaf 1, sizes in leaf 0xd).
  *
  * In a virtual machine all of it takes a tenth of a millisecond, so only records that depend on it ask. Of other
  * processors than x86-64, LLVM reads /proc/cpuinfo: for them there is no digest. */
@@ -17,10 +17,24 @@ enum { EAX = 1, EBX = 2, ECX = 4, EDX = 8, ALL = 15, EXTENDED = 31, OSXSAVE = 1 
 static const struct {
     unsigned leaf, part, kept;
 } ASKED[] = {
-    {0, 0, ALL},          {1, 0, EAX | ECX | EDX}, {7, 0, ALL},          {7, 1, ALL},
-    {0xd, 1, EAX},        {0x14, 0, EBX},          {0x19, 0, EBX},       {0x1e, 1, EAX},
-    {0x24, 0, EBX},       {0x29, 0, EBX},          {0x80000000, 0, ALL}, {0x80000001, 0, ECX | EDX},
-    {0x80000002, 0, ALL}, {0x80000003, 0, ALL},    {0x80000004, 0, ALL}, {0x80000008, 0, EBX},
+    /* clang-format off */
+    {0, 0, ALL},
+    {1, 0, EAX | ECX | EDX},
+    {7, 0, ALL},
+    {7, 1, ALL},
+    {0xd, 1, EAX},
+    {0x14, 0, EBX},
+    {0x19, 0, EBX},
+    {0x1e, 1, EAX},
+    {0x24, 0, EBX},
+    {0x29, 0, EBX},
+    {0x80000000, 0, ALL},
+    {0x80000001, 0, ECX | EDX},
+    {0x80000002, 0, ALL},
+    {0x80000003, 0, ALL},
+    {0x80000004, 0, ALL},
+    {0x80000008, 0, EBX},
+    /* clang-format on */
 };
 
 static void append_features(bytes *text) {

@@ -54,8 +54,8 @@ bool file_holds(record *of, const char *path, const struct stat *status, const u
     if (fd < 0)
         return false;
     bool good = fstat(fd, &opened) == 0 && is_the_same(&opened, status);
-    const bool claims = good && old &&
-                        opened.st_size >= LARGE_CONTENT; /* compilers and their libraries, which many records list */
+    /* Compilers and their libraries, which many records list. */
+    const bool claims = good && old && opened.st_size >= LARGE_CONTENT;
     if (claims) {
         append(&claim, CONTENT_CLAIM_DOMAIN, sizeof CONTENT_CLAIM_DOMAIN), append(&claim, digest, DIGEST_BYTES);
         append_status(&claim, status), append(&claim, path, strlen(path) + 1);

@@ -21,8 +21,8 @@ enum { ENTRY_NAME_BYTES = 96 };
 int store_base(const char *store);
 
 /* A regular file of at most `most` bytes, opened without waiting; -1 if it is anything else. `flags`: O_RDONLY, or
- * O_WRONLY or O_RDWR with O_APPEND and O_CREAT; what is written in place has no second name. `found`: its status, may be
- * NULL. A new file has the permissions of STORE/v2, less those to execute. */
+ * O_WRONLY or O_RDWR with O_APPEND and O_CREAT; what is written in place has no second name. `found`: its status,
+ * may be NULL. A new file has the permissions of STORE/v2, less those to execute. */
 int store_open(int base, const char *name, int flags, off_t most, struct stat *found);
 
 /* A file that was not there, to be written. */

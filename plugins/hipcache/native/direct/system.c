@@ -1,9 +1,10 @@
 /* A system's state that was found to have certain contents: known to all records that list it.
  *
- * A record from elsewhere says which contents the system's files must have, and has no state of its own. To find that
- * state takes two looks at all of them, some 1,200 paths. So whoever has found it leaves it under the digest of list and
- * contents, and the next record with these begins with it. It may be an old one, or another process's word: it counts
- * only where the claim is known that it has these contents, and it is compared as if it had stood in the record.
+ * A record from elsewhere says which contents the system's files must have, and has no state of its own. To find
+ * that state takes two looks at all of them, some 1,200 paths. So whoever has found it leaves it under the digest of
+ * list and contents, and the next record with these begins with it. It may be an old one, or another process's word:
+ * it counts only where the claim is known that it has these contents, and it is compared as if it had stood in the
+ * record.
  *
  *     claim    SYSTEM_CLAIM, 32 bytes each: digests of the list, of the contents, and of the state
  *     note     SYSTEM_NOTE, 32 bytes each: digests of the list and of the contents; under it {"system":"HEX"} */
@@ -12,8 +13,9 @@
 
 #include <string.h>
 
-static const char SYSTEM_CLAIM[] = "hipcache contents of a system state 1",
-                  SYSTEM_NOTE[] = "hipcache system of contents 1"; /* with NUL */
+/* With their NUL. */
+static const char SYSTEM_CLAIM[] = "hipcache contents of a system state 1";
+static const char SYSTEM_NOTE[] = "hipcache system of contents 1";
 static const char BEFORE[] = "{\"system\":\"", AFTER[] = "\"}";
 enum { HEX_BYTES = 2 * DIGEST_BYTES, BEFORE_BYTES = sizeof BEFORE - 1, AFTER_BYTES = sizeof AFTER - 1 };
 enum { NOTE_BYTES = BEFORE_BYTES + HEX_BYTES + AFTER_BYTES };

@@ -1,5 +1,5 @@
-/* Starts the Python engine in the place of this process, and the compiler where Python finds that the engine is no whole
- * one: while `pip install --upgrade` runs, its script is there and its package is not, or in part.
+/* Starts the Python engine in the place of this process, and the compiler where Python finds that the engine is no
+ * whole one: while `pip install --upgrade` runs, its script is there and its package is not, or in part.
  *
  * SUBCOMMANDS are those of __init__.py, and "help": words with a space between two. */
 #define _GNU_SOURCE
@@ -15,11 +15,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Runs the script as Python itself would. It ends with a status: of main() only a half that was cut behind a statement
- * has none. What follows `--served` was delivered before. (Python ignores SIGPIPE and SIGXFSZ; SIGINT is held back, see
- * start_engine; Python may have set LC_CTYPE, see __main__.py. The names of subcommands: some are those of programs, too,
- * and ImageMagick's `import FILE` writes that file. PYTHONPATH is not read, see start_engine: with that, `pip install`
- * makes its package found that it puts into a directory of `--prefix` or `--target`.) */
+/* Runs the script as Python itself would. It ends with a status: of main() only a half that was cut behind a
+ * statement has none. What follows `--served` was delivered before. (Python ignores SIGPIPE and SIGXFSZ; SIGINT is
+ * held back, see start_engine; Python may have set LC_CTYPE, see __main__.py. The names of subcommands: some are
+ * those of programs, too, and ImageMagick's `import FILE` writes that file. PYTHONPATH is not read, see
+ * start_engine: with that, `pip install` makes its package found that it puts into a directory of `--prefix` or
+ * `--target`.) */
 static const char START[] =
     "import os, sys\n"
     "def restore_locale():\n"

@@ -1,11 +1,11 @@
 /* Asks the storage helper for a whole compile that the local store does not have, and starts the helper if there is
  * none. What is said: remote/helper/commands.py; what a helper is: remote/helper/process.py.
  *
- * Where its socket is follows from all settings, which only the engine reads. This program asks at a door: a socket whose
- * name is the digest of what decides about them here, the variables below and the states of config files. Whoever
- * finds no door makes it, and gives it to the helper that it starts: from then on others can connect, and wait for its
- * start in its backlog. The file DOOR.lock is locked by the helper for as long as it lives; it has a byte from a start
- * on until that helper is up, so that one that cannot start is not started by each compile.
+ * Where its socket is follows from all settings, which only the engine reads. This program asks at a door: a socket
+ * whose name is the digest of what decides about them here, the variables below and the states of config files.
+ * Whoever finds no door makes it, and gives it to the helper that it starts: from then on others can connect, and
+ * wait for its start in its backlog. The file DOOR.lock is locked by the helper for as long as it lives; it has a
+ * byte from a start on until that helper is up, so that one that cannot start is not started by each compile.
  *
  * Whatever goes wrong here, the engine begins. A helper that says nothing loses its door. */
 #define _GNU_SOURCE
@@ -33,8 +33,8 @@ enum {
     BACKLOG = 512,
     MOST_VARIABLES = 256,
     MOST_QUESTION = 4 << 20,
-    LOCK_AT = 3,
-    SOCKET_AT = 4, /* descriptors in the helper */
+    LOCK_AT = 3, /* descriptors in the helper */
+    SOCKET_AT = 4,
 };
 
 /* Do they decide which helper it is? */

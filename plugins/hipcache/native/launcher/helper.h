@@ -10,8 +10,8 @@ bool helper_ask(const request *asked, bytes config, void (*start_engine)(char **
 
 typedef enum { AHEAD_DONE, AHEAD_TOO_LONG, AHEAD_ENGINE } ahead;
 
-/* `hipcache prefetch FILE`: `text` is what it came to, a line. AHEAD_ENGINE: that is to do it, and to say what is wrong. `argv`
- * of `asked` is not looked at. */
+/* `hipcache prefetch FILE`: `text` is what it came to, a line. AHEAD_ENGINE: that is to do it, and to say what is
+ * wrong. `argv` of `asked` is not looked at. */
 ahead helper_fetch_ahead(const request *asked, const char *file, bytes config, void (*start_engine)(char **words),
                          bytes *text);
 

@@ -1,8 +1,9 @@
 /* `hipcache COMPILER ARGS...` as people start it: serves a direct hit, becomes the compiler for what is certainly no
- * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in
- * ../libexec/hipcache or ../lib/hipcache.
+ * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in ../libexec/hipcache
+ * or ../lib/hipcache.
  *
- * The rules are those of __main__.py and the package config. What is not plain at first sight is the engine's affair. */
+ * The rules are those of __main__.py and the package config. What is not plain at first sight is the engine's
+ * affair. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "helper.h"
@@ -127,8 +128,8 @@ static bool count(const settings *set, char *const *argv, const char *line) {
     return done;
 }
 
-/* Ends as the compiler behind the first word, or as the cache that HIPCACHE_CXX_CACHE names, before it; returns where that
- * cannot be, with nothing done. Without the variable a cache that leads back here cannot go in a circle. */
+/* Ends as the compiler behind the first word, or as the cache that HIPCACHE_CXX_CACHE names, before it; returns
+ * where that cannot be, with nothing done. Without the variable a cache that leads back here cannot go in a circle. */
 static void pass_by(const settings *set, char **argv) {
     static const char name[] = "HIPCACHE_CXX_CACHE";
     char program[PATH_MAX], *cache = getenv(name), *const *words = argv + 1;
@@ -174,8 +175,8 @@ static bool find(const settings *set, const request *asked, record *found) {
                                          helper_ask(asked, set->statuses, start_engine) && direct_find(asked, found));
 }
 
-/* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one. Devices
- * and links stay, which may be the system's. */
+/* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one.
+ * Devices and links stay, which may be the system's. */
 static void withdraw(const record *found) {
     char path[PATH_MAX];
     struct stat status;
@@ -190,8 +191,16 @@ static bool serve(const settings *set, char *const *argv) {
     sigset_t ending, before;
     const uint8_t *secret = set->sealed ? set->secret : NULL;
     const char *named = getenv("HIPCACHE_BASEDIR"), *base = named && is_plain_base(named) ? named : NULL;
-    const request asked = {set->store,    set->directory, argv, environ,      isatty(2),
-                           set->resident, secret,         base, set->project, set->readonly};
+    const request asked = {.store = set->store,
+                           .directory = set->directory,
+                           .argv = argv,
+                           .environ = environ,
+                           .terminal = isatty(2),
+                           .resident = set->resident,
+                           .secret = secret,
+                           .base = base,
+                           .project = set->project,
+                           .readonly = set->readonly};
     if (!find(set, &asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
@@ -236,8 +245,12 @@ static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
     const char *file = files == 1 ? argv[2 + step] : "compile_commands.json";
     if (files > 1 || file[0] == '-' || !has_remote(set) || getenv("HIPCACHE_PREFETCH"))
         return false;
-    const request asked = {set->store, set->directory, argv, environ,      false,
-                           false,      NULL,           NULL, set->project, set->readonly};
+    const request asked = {.store = set->store,
+                           .directory = set->directory,
+                           .argv = argv,
+                           .environ = environ,
+                           .project = set->project,
+                           .readonly = set->readonly};
     const ahead came = helper_fetch_ahead(&asked, file, set->statuses, start_engine, &text);
     if (came == AHEAD_DONE)
         (void)!write(1, text.at, text.size);

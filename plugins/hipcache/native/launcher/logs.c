@@ -107,8 +107,8 @@ static void take_back(int fd, size_t written) {
     errno = error;
 }
 
-/* A pipe may have no reader, or one that has stopped to read: the compile waits for no log longer than a second. What has
- * no room for all of it is told by the write of the rest. */
+/* A pipe may have no reader, or one that has stopped to read: the compile waits for no log longer than a second.
+ * What has no room for all of it is told by the write of the rest. */
 static bool write_soon(int fd, const bytes *text) {
     enum { WAITS = 100, MILLISECONDS = 10 };
     struct pollfd ready = {fd, POLLOUT, 0};

@@ -1,4 +1,5 @@
-/* Reads the settings for the launcher, as the package config does. Whatever is not plain at first sight is the engine's affair. */
+/* Reads the settings for the launcher, as the package config does. Whatever is not plain at first sight is the
+ * engine's affair. */
 #define _GNU_SOURCE
 #include "settings.h"
 #include "masquerade.h"

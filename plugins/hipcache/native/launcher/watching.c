@@ -1,5 +1,6 @@
-/* Watches paths with inotify(7). A path leads over directories and links, each of which may become another one; so every
- * step is watched for the name that comes next, and the file at the end for itself, whatever name it is written by.
+/* Watches paths with inotify(7). A path leads over directories and links, each of which may become another one; so
+ * every step is watched for the name that comes next, and the file at the end for itself, whatever name it is
+ * written by.
  *
  * Events of a change are in the queue before the call that made the change returns. */
 #define _GNU_SOURCE
@@ -19,7 +20,7 @@
 
 enum {
     LINKS = 40, /* on one way, as the kernel follows */
-    SHARE = 4 /* of the watches that this user may have: editors want some too */
+    SHARE = 4, /* of the watches that this user may have: editors want some too */
 };
 
 static const uint32_t DIRECTORY_EVENTS = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB |
@@ -126,8 +127,8 @@ static int watch(watching *self, const char *path, bool directory) {
     const int before = table_find(&self->watched, digest);
     if (before)
         return before;
-    if (self->watches >= self->most ||
-        !look_keeps_times(path) /* then all changes come by the kernel's file operations */)
+    /* Where times are kept, all changes come by the kernel's file operations. */
+    if (self->watches >= self->most || !look_keeps_times(path))
         return 0;
     const uint32_t events = IN_DONT_FOLLOW | (directory ? DIRECTORY_EVENTS | IN_ONLYDIR : FILE_EVENTS);
     const int made = inotify_add_watch(self->events, path, events);

@@ -93,8 +93,8 @@ static void word(lexer *l) {
         lex_raw_string(l);
 }
 
-/* Behind a number with an odd number of digit separators. In C++11 the last of them begins a literal, which is one if it
- * ends in this line. */
+/* Behind a number with an odd number of digit separators. In C++11 the last of them begins a literal, which is one
+ * if it ends in this line. */
 static void separated(lexer *l) {
     if (l->separated < l->at) {
         const uint8_t *at = l->at;

@@ -122,8 +122,8 @@ bool lex_angled(lexer *l) {
     return true;
 }
 
-/* May clang have something to say about the comment from `from` to `at`? (Of bytes that are no UTF-8 it warns where it is
- * asked to: clang/frontend.py.) */
+/* May clang have something to say about the comment from `from` to `at`? (Of bytes that are no UTF-8 it warns where
+ * it is asked to: clang/frontend.py.) */
 static bool talks(lexer *l, const uint8_t *from, const uint8_t *to, bool block) {
     looked(l, from, to);
     if (memmem(from, (size_t)(to - from), "\?\?/", 3))

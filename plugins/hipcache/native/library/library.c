@@ -16,15 +16,21 @@ int hipcache_interface(void) { return 14; }
 /* Has the launcher beside it zstd, and so reads packs? */
 int hipcache_reads_packs(void) { return READS_PACKS; }
 
-/* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the dependency file's content) and
- * `counted` (what the statistics got) are the caller's to free. */
+/* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the
+ * dependency file's content) and `counted` (what the statistics got) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environment, int terminal,
                  int resident, const uint8_t *secret, bytes *messages, bytes *rule, bytes *counted) {
     char project[PATH_MAX];
     struct stat status;
     settings_of_project(directory, project, &status);
-    const request asked = {store,         directory, argv, environment, terminal != 0,
-                           resident != 0, secret,    NULL, project,     false};
+    const request asked = {.store = store,
+                           .directory = directory,
+                           .argv = argv,
+                           .environ = environment,
+                           .terminal = terminal != 0,
+                           .resident = resident != 0,
+                           .secret = secret,
+                           .project = project};
     record found;
     if (!direct_find(&asked, &found))
         return 0;

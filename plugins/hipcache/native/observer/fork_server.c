@@ -1,14 +1,15 @@
 /* A fork server: a program that is loaded once, and begins anew in a process of its own for each command.
  *
- * A compile starts clang five to fifteen times. Of 26 ms that a start takes (clang 19, which relocates 560,000 addresses
- * of its libraries), 20 are over before `main`. So this library is loaded into the program (LD_PRELOAD), waits where
- * `main` would begin, and forks for each command, as AFL's fork server and Android's zygote do; the new process has the
- * words, the environment, the directory and the open files that a new program would have. It is a child of who asks
- * (CLONE_PARENT), who waits for it and ends it as any other; and it is observed from there on (observer.c).
+ * A compile starts clang five to fifteen times. Of 26 ms that a start takes (clang 19, which relocates 560,000
+ * addresses of its libraries), 20 are over before `main`. So this library is loaded into the program (LD_PRELOAD),
+ * waits where `main` would begin, and forks for each command, as AFL's fork server and Android's zygote do; the new
+ * process has the words, the environment, the directory and the open files that a new program would have. It is a
+ * child of who asks (CLONE_PARENT), who waits for it and ends it as any other; and it is observed from there on
+ * (observer.c).
  *
- * Whoever gets no server starts the program: a static one and a script (base/native.py), one that has threads or open
- * files before `main`, and one that prints while it is loaded. Not for musl, whose `raise` uses the number of the thread
- * that was copied. */
+ * Whoever gets no server starts the program: a static one and a script (base/native.py), one that has threads or
+ * open files before `main`, and one that prints while it is loaded. Not for musl, whose `raise` uses the number of
+ * the thread that was copied. */
 #define _GNU_SOURCE
 #include "observe.h"
 
@@ -63,8 +64,8 @@ static int count_of(const char *path) {
     return count;
 }
 
-/* Has it one thread, and no file but the streams and the socket? (The directory is one while it is read.) Threads are not
- * copied, and files would be closed. */
+/* Has it one thread, and no file but the streams and the socket? (The directory is one while it is read.) Threads
+ * are not copied, and files would be closed. */
 static bool is_plain(void) { return count_of("/proc/self/task") == 1 && count_of("/proc/self/fd") == KEPT_FD + 2; }
 
 /* The request and its descriptors; false if who asks is gone, or sends something else. */
@@ -163,7 +164,8 @@ int __libc_start_main(main_function main, int count, char **words, void (*first)
 }
 #endif
 
-/* The thread that the server, and all processes that it makes, have for a parent: they end with it (PR_SET_PDEATHSIG). */
+/* The thread that the server, and all processes that it makes, have for a parent: they end with it
+ * (PR_SET_PDEATHSIG). */
 static void *keep(void *context) {
     fork_server *const server = context;
     const pid_t pid = begin(&server->begun);

@@ -1,9 +1,9 @@
-/* Within clang when it plans (`-###`, its first word): gathers what it writes to standard error, and writes it once it
- * ends. LLVM's errs() keeps nothing back, and a plan is printed letter by letter: 18,000 system calls for four
+/* Within clang when it plans (`-###`, its first word): gathers what it writes to standard error, and writes it once
+ * it ends. LLVM's errs() keeps nothing back, and a plan is printed letter by letter: 18,000 system calls for four
  * architectures, a third of the driver's time, and 190,000 with 1,000 directories.
  *
- * Not in a program without errs(), which may write itself and then become clang, or end without a destructor. Clang that
- * is killed loses its words; whoever asked it then runs the command as it is. */
+ * Not in a program without errs(), which may write itself and then become clang, or end without a destructor. Clang
+ * that is killed loses its words; whoever asked it then runs the command as it is. */
 #define _GNU_SOURCE
 #include "observe.h"
 

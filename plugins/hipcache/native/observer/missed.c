@@ -1,10 +1,10 @@
-/* Within a pass of a fork server: lists the files that it opens in vain, so that it is not held for each of them. 1,000
- * directories and 40 headers are 40,000 such calls; one costs 10 us when it is held, and 1 us here.
+/* Within a pass of a fork server: lists the files that it opens in vain, so that it is not held for each of them.
+ * 1,000 directories and 40 headers are 40,000 such calls; one costs 10 us when it is held, and 1 us here.
  *
- * A look of ours (newfstatat) carries two words in registers that the kernel does not heed, and the filter lets those calls
- * alone pass. What it finds goes on as without us, and is held; so nothing is missed here, be it that libc asks itself.
- * What is not there is added to a list in memory that the observer shares, as it would write it. Once a process has gone to
- * another directory, relative paths are others, and all calls are held. */
+ * A look of ours (newfstatat) carries two words in registers that the kernel does not heed, and the filter lets
+ * those calls alone pass. What it finds goes on as without us, and is held; so nothing is missed here, be it that
+ * libc asks itself. What is not there is added to a list in memory that the observer shares, as it would write it.
+ * Once a process has gone to another directory, relative paths are others, and all calls are held. */
 #define _GNU_SOURCE
 #include "observe.h"
 

@@ -1,4 +1,20 @@
-/* Holds the calls with a path of a pass, and lists them. */
+/* Holds the calls with a path of a pass, and lists them. hipcc and scripts have a table of their own:
+ * processes/ptrace.py.
+ *
+ * The list: for each call, in order
+ *
+ *     how    r opened to be read   d opened as a directory   s stat, access   l lstat, readlink   w opened to be written
+ *            x started as a program   p a new process   n a socket (both with an empty path)
+ *     found  f is there   d is there, a directory   l is a link (how l alone)   - is not there
+ *            b is a link that leads nowhere   ? cannot be told
+ *     path   as the pass spells it; absolute where it is relative to another directory than the one that it began in
+ *     NUL
+ *
+ * and behind `--` and a NUL, which stand there once, what the pass has listed itself (missed.c).
+ *
+ * Not listed: calls with an open file (fstat is newfstatat with AT_EMPTY_PATH, which libc gives an empty path), what
+ * is a process's own below /proc/self (open files again; not its directory and its root), and paths that are empty
+ * or longer than the kernel takes, which no file can be. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,8 +72,8 @@ enum { SET_FILTER = 1, NEW_LISTENER = 1 << 3, SPEC_ALLOW = 1 << 2, GO_ON = 1 /* 
 #define SET_FLAGS _IOW('!', 4, uint64_t) /* Linux 6.6 */
 
 enum {
-    MOST = 64 << 20,    /* bytes of a list */
-    PIECE = 256,        /* bytes of a path that are read at once */
+    MOST = 64 << 20, /* bytes of a list */
+    PIECE = 256, /* bytes of a path that are read at once */
     PATIENCE_MS = 1000, /* for processes that outlive the pass */
     NONE = -1
 };

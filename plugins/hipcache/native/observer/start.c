@@ -1,29 +1,15 @@
 /* Runs a compiler pass, and lists each path that it, its threads and its children hand to the kernel (observer.c).
  *
- * A seccomp filter (SECCOMP_RET_USER_NOTIF) holds the pass at each call with a path. A thread of ours, the observer, reads
- * the path from the memory of the pass, looks at it itself, and lets the call go on in the kernel. So nothing is missed:
- * static programs and calls inside libc are seen as all others, and no ptrace is needed (an outer strace or gdb goes on).
+ * A seccomp filter (SECCOMP_RET_USER_NOTIF) holds the pass at each call with a path. A thread of ours, the observer,
+ * reads the path from the memory of the pass, looks at it itself, and lets the call go on in the kernel. So nothing
+ * is missed: static programs and calls inside libc are seen as all others, and no ptrace is needed (an outer strace
+ * or gdb goes on).
  *
  * Costs, clang 15 and 19, nested virtual machine: 10 us a call, look included. A front end of <hip/hip_runtime.h>
  * makes 770 (clang 15) and 970 (19) such calls, one of rocPRIM 930 and 1,150: 0.9 to 1.6 % of its time
- * (bench/observer.py).
- * Rejected: ptrace with a filter (12 to 13 us a call, and only the thread that started the pass may wait for it);
- * a library in LD_PRELOAD alone (below 1 us, but static compilers and libc's own calls go around it).
- *
- * The list: for each call, in order
- *
- *     how    r opened to be read   d opened as a directory   s stat, access   l lstat, readlink   w opened to be written
- *            x started as a program   p a new process   n a socket (both with an empty path)
- *     found  f is there   d is there, a directory   l is a link (how l alone)   - is not there
- *            b is a link that leads nowhere   ? cannot be told
- *     path   as the pass spells it; absolute where it is relative to another directory than the one that it began in
- *     NUL
- *
- * and behind `--` and a NUL, which stand there once, what the pass has listed itself (missed.c).
- *
- * Not listed: calls with an open file (fstat is newfstatat with AT_EMPTY_PATH, which libc gives an empty path), what is
- * a process's own below /proc/self (open files again; not its directory and its root), and paths that are empty or
- * longer than the kernel takes, which no file can be. */
+ * (bench/observer.py). Rejected: ptrace with a filter (12 to 13 us a call, and only the thread that started the pass
+ * may wait for it); a library in LD_PRELOAD alone (below 1 us, but static compilers and libc's own calls go around
+ * it). The list: observer.c. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -174,10 +160,10 @@ __attribute__((noinline)) pid_t begin(start *begun) {
     return pid;
 }
 
-/* Runs `program` and waits for its end. `status`: of waitpid; `used`: microseconds of processor time. `streams`: standard
- * input (negative: /dev/null), output and error. `server`: has loaded it, or NULL. `seen`: the list, the caller's to free;
- * NULL: it is not observed. Returns why there is no list (shared.h), or -errno where it did not start; one that a server
- * could not begin ends with status 127.
+/* Runs `program` and waits for its end. `status`: of waitpid; `used`: microseconds of processor time. `streams`:
+ * standard input (negative: /dev/null), output and error. `server`: has loaded it, or NULL. `seen`: the list, the
+ * caller's to free; NULL: it is not observed. Returns why there is no list (shared.h), or -errno where it did not
+ * start; one that a server could not begin ends with status 127.
  *
  * `begin` holds the thread that calls by vfork, so the observer is another one. */
 int hipcache_observe(observing *one, fork_server *server, const char *program, char *const *argv,

@@ -6,9 +6,9 @@ when its socket is gone. Each answer of a remote has a bound: a fetch of which n
 is given up, whatever the library that is at it does.
 
 The native program cannot know where the socket is (`remote/sockets`), which follows from all settings. It asks at a
-*door*: a socket whose name follows from what it does know (`helper.c`), and which it makes itself, with the
-helper. That one makes the socket, too, and answers at both. Where there is a helper already, the door becomes a link to
-its socket, and the second helper ends when it has answered those who wait at the door.
+*door*: a socket whose name follows from what it does know (`native/launcher/helper.c`), and which it makes itself, with
+the helper. That one makes the socket, too, and answers at both. Where there is a helper already, the door becomes a
+link to its socket, and the second helper ends when it has answered those who wait at the door.
 """
 
 from __future__ import annotations

@@ -99,10 +99,10 @@ def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: 
 # Reads compilers while a remote is waited for.
 #
 # The first compile with a new store has to know the contents of the compiler and its libraries, some 200 MB, before it
-# takes a record that came from elsewhere (`contents.c`): a tenth of a second, in which all others wait. Which
-# files these are is known from the manifest, a round trip before the record is here. What is noted is what the native
-# program would note (`reading.c`), the digest of a file's content by its status: so a manifest that names other
-# files costs time, and nothing else.
+# takes a record that came from elsewhere (`native/direct/contents.c`): a tenth of a second, in which all others wait.
+# Which files these are is known from the manifest, a round trip before the record is here. What is noted is what the
+# native program would note (`native/direct/reading.c`), the digest of a file's content by its status: so a manifest
+# that names other files costs time, and nothing else.
 #
 # Who reads holds the turn that the native program would take, so that it waits instead of reading the same. Several
 # files are read at once, by as many threads as there are processors: they have little else to do while a remote is
