@@ -1,8 +1,8 @@
 /* Lexes the text of a C++ file as clang does, as far as it matters which files it reads and which comments it has:
  * line splices, comments, literals, header names, directives. clang/lib/Lex/Lexer.cpp is what it follows.
  *
- * One pass: each byte is looked at a fixed number of times at most, and the output is no larger than the text (twice
- * the text where all of it is directives). `looked` counts the bytes, so that a test can hold it to that.
+ * One pass: each byte is looked at a fixed number of times at most, and each part of the output is no larger than the
+ * text (three times the text where all lines are empty). `looked` counts the bytes, so that a test can hold it to that.
  *
  * The output, each part a text:
  *   bare     the text with comments blanked (outline.py says how), where BARE is asked for; a line without text has

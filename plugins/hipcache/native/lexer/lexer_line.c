@@ -108,8 +108,10 @@ void lex_token(lexer *l) {
 
 /* Has the line that ends here nothing but blanks and comments? (A line break in a comment is NUL and newline.) */
 static bool is_empty(lexer *l) {
-    const uint8_t *text = l->out->bare.at, *end = text + l->out->bare.size;
-    const uint8_t *at = end;
+    const uint8_t *text = l->out->bare.at;
+    if (!text)
+        return true;
+    const uint8_t *end = text + l->out->bare.size, *at = end;
     while (at - text > 1 && at[-1] == '\n' && at[-2] == 0 && (at - text == 2 || at[-3] != 0))
         at -= 2;
     looked(l, at, end);
