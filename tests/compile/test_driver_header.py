@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from header_lab import (
     BOTH,
+    WEAK,
     WRAPPER,
     build,
     build_with,
@@ -230,6 +231,20 @@ def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, t
     """Nothing of the call is left in the module."""
     extend(header_lab, VIEW)
     header_lab.write("bad.hip", text)
+    prepare(header_lab)
+    argv = header_lab.words(*words(header_lab), source="bad.hip")
+    plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
+    assert plain.status
+    assert (cached.status, cached.err) == (plain.status, plain.err)
+
+
+@only_19
+@pytest.mark.parametrize("text", ["return sizeof(&{0});", "if (false) {0}(); return 0;"])
+def test_it_declares_nothing_that_the_header_does_not(header_lab: Lab, text: str) -> None:
+    """As where the command defines the header's own guard."""
+    header_lab.write(f"own/{header.NAME}", WRAPPER.replace(WEAK, ""))
+    text = text.format("__cxa_deleted_virtual")
+    header_lab.write("bad.hip", f"#ifdef __HIP_DEVICE_COMPILE__\n__device__ unsigned f() {{ {text} }}\n#endif\n")
     prepare(header_lab)
     argv = header_lab.words(*words(header_lab), source="bad.hip")
     plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)

@@ -49,7 +49,9 @@ constexpr __SIZE_TYPE__ __sv_check(__SIZE_TYPE__ __n, __SIZE_TYPE__, const char*
 }"""
 # That the header's function is that one: else the name would be ambiguous.
 _IS_ONE = b'static_assert(sizeof(decltype(&std::__sv_check)) != 0, "");'
-_ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
+# Only where the header has it: else a source could name it, too.
+_DELETED = b"__cxa_deleted_virtual"
+_ON_DEVICE = b'extern "C" __attribute__((device)) void %b(void);\n' % _DELETED
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
@@ -202,7 +204,7 @@ def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
         *named,
         *([("directory", directory)] if relative else []),
     ]
-    return make_key("driver's header", parts)
+    return make_key("driver's header 2", parts)
 
 
 def macros_key(front: FrontEnd) -> Key:
@@ -229,7 +231,8 @@ def text(front: FrontEnd, left: Collection[str], expanded: bytes) -> bytes:
         return preprocessed.poison(left)
     before, behind = (_SILENT % text if _REFUSED in expanded else b"" for text in (_REFUSES, _IS_ONE))
     header = b'#include "%b"\n' % NAME.encode()
-    return before + header + behind + _ON_DEVICE + preprocessed.poison({*_POISONED, *left})
+    last = _ON_DEVICE if _DELETED in expanded else b""
+    return before + header + behind + last + preprocessed.poison({*_POISONED, *left})
 
 
 def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
