@@ -32,8 +32,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
-# Folders: of both, and of each alone.
-SHARED, OF_LAUNCHER, OF_LIBRARY = ("direct",), ("launcher",), ("lexer", "library", "observer")
+# Folders of each; one is in both.
+OF_LAUNCHER, OF_LIBRARY = ("direct", "launcher"), ("direct", "lexer", "library", "observer")
 LIBRARY = "libhipcache.so"
 HINT = "Debian: apt install gcc libc6-dev; or set CC"
 
@@ -86,12 +86,12 @@ class LauncherHook(BuildHookInterface[Any]):
         # A static launcher has zstd linked in, if the builder's system has that (Debian: libzstd-dev).
         ways = [way for compiler, told in ways for way in _with_zstd(compiler, told)]
         try:
-            told = self._compile(launcher, (*SHARED, *OF_LAUNCHER), ways[:2] if is_for_musl() else ways)
+            told = self._compile(launcher, OF_LAUNCHER, ways[:2] if is_for_musl() else ways)
             has_zstd = any(word.startswith("-DZSTD") for word in told)
             shared = ["-shared", "-fPIC", "-pthread", "-DZSTD_LOADED", f"-DREADS_PACKS={has_zstd:d}", "-ldl"]
             shared += [f"-Wl,--version-script={SOURCES / 'library/library.map'}"]
             shared += self._musl(compiler, built) if is_for_musl() else []
-            self._compile(library, (*SHARED, *OF_LIBRARY), [(compiler, shared)])
+            self._compile(library, OF_LIBRARY, [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
             shutil.rmtree(built)
             sys.stderr.write(getattr(error, "stderr", ""))

@@ -252,7 +252,7 @@ install_extras() {
 }
 
 fingerprint() {
-    { pwd; .venv/bin/python -V; cat pyproject.toml hatch_build.py scripts/setup.sh plugins/hipcache/native/*/*.[chm]* cmake/* meson/* meson/*/* plugins/hipcache_scons/* 2>/dev/null || true; } | sha256sum
+    { pwd; .venv/bin/python -V; cat pyproject.toml hatch_build.py scripts/setup.sh plugins/hipcache/native/*/* cmake/* meson/* meson/*/* plugins/hipcache_scons/* 2>/dev/null || true; } | sha256sum
 }
 
 install_packages

@@ -204,7 +204,7 @@ def key(front: FrontEnd, directory: str, *, shared: bool) -> Key:
         *named,
         *([("directory", directory)] if relative else []),
     ]
-    return make_key("driver's header 2", parts)
+    return make_key("driver's header 2", parts)  # the number counts the forms of TEXT
 
 
 def macros_key(front: FrontEnd) -> Key:

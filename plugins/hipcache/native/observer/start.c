@@ -1,15 +1,4 @@
-/* Runs a compiler pass, and lists each path that it, its threads and its children hand to the kernel (observer.c).
- *
- * A seccomp filter (SECCOMP_RET_USER_NOTIF) holds the pass at each call with a path. A thread of ours, the observer,
- * reads the path from the memory of the pass, looks at it itself, and lets the call go on in the kernel. So nothing
- * is missed: static programs and calls inside libc are seen as all others, and no ptrace is needed (an outer strace
- * or gdb goes on).
- *
- * Costs, clang 15 and 19, nested virtual machine: 10 us a call, look included. A front end of <hip/hip_runtime.h>
- * makes 770 (clang 15) and 970 (19) such calls, one of rocPRIM 930 and 1,150: 0.9 to 1.6 % of its time
- * (bench/observer.py). Rejected: ptrace with a filter (12 to 13 us a call, and only the thread that started the pass
- * may wait for it); a library in LD_PRELOAD alone (below 1 us, but static compilers and libc's own calls go around
- * it). The list: observer.c. */
+/* Starts a process, under the observer (observer.c) if that is asked for; waits for its end, and can end it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
