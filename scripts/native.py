@@ -4,8 +4,8 @@
     scripts/native.py fuzz [SECONDS]          libFuzzer over tests/native/fuzz_*.c, SECONDS for all together (60)
     scripts/native.py sanitizers [ARGS...]    the tests of the C code (below, or pytest's ARGS) with ASan and UBSan
 
-`fuzz` begins with the seeds that it writes (a record, a list, bitcode, a source, a config file) and with what earlier
-runs found, in build/fuzz/TARGET. A fault leaves its input there. `sanitizers` works in a copy, build/sanitizers.
+`fuzz` begins with the seeds that it writes (a record, a list, bitcode, a source, resolved settings) and with what
+earlier runs found, in build/fuzz/TARGET. A fault leaves its input there. `sanitizers` works in a copy of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hip_toolchain import hips_own
+from hipcache.config.files import USER
+from hipcache.config.resolved import values
 from hipcache.direct.record import DirectRecord, Output, Rule, pack_list
 from hipcache.inputs.watched import Watched
 
@@ -52,19 +54,7 @@ one */
 %:include "di??/graph.h"
 __global__ void k(float *x) { asm volatile("s_nop 0" : : "v"(*x)); const char *f = __FILE__ "\\x41"; }
 """
-CONFIG = """\
-# plain
-dir: /var/cache/hipcache
-key: /etc/hipcache.key
-namespace: team
-log: /tmp/log
-log_format: json
-resident: off
-verify: 1/20
-remote: reapi://cache:50051
-max_size: 20G
-readonly: yes
-"""
+CONFIG = b"dir: /cache\nkey: /etc/key\nnamespace: team\nlog: /tmp/log\nlog_format: json\nresident: off\nverify: 1/20\n"
 
 
 def warnings() -> None:
@@ -108,7 +98,7 @@ def seed(name: str) -> bytes:
     if name == "lexer":
         return SOURCE.encode()
     if name == "config":
-        return CONFIG.encode()
+        return values(CONFIG, Path("hipcache.yaml"), USER, {})
     if name == "list":
         return pack_list(watched)
     if name == "bitcode":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from direct_lab import VALUE, Direct
-from hip import LAUNCHER, Lab
+from hip import HIT, LAUNCHER, Lab
 from hipcache import config
 from hipcache.base.errors import ConfigError
 from hipcache.cli import run as run_cli
-from hipcache.config import files
+from hipcache.config import files, resolved
 from hipcache.config.files import PROJECT, STORE
 from hipcache.config.settings import VARIABLES
 from hipcache.store.local import LocalStore
@@ -47,13 +48,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def test_a_later_file_wins_and_the_environment_over_all(place: Place) -> None:
-    assert (place.load().readonly, place.load().files) == (False, ())
+    assert (place.load().readonly, place.load().files) == (False, {})
     files = (place.system, place.user, place.store, place.project)
     for number, file in enumerate(files, 1):
         file.write_text(f"# of {file.name}\nreadonly: {'yes' if number % 2 else 'no'}\n")
         settings = place.load()
         assert (settings.readonly, settings.origins["readonly"]) == (bool(number % 2), f"{file}:2")
-        assert settings.files == files[:number]
+        assert tuple(settings.files) == files[:number]
     assert place.load(HIPCACHE_READONLY="1").origins["readonly"] == "environment"
 
 
@@ -129,10 +130,10 @@ def test_a_file_that_another_user_has_put_into_the_directory_does_not_count(plac
         os.chown(file.parent, owner, owner)
         file.unlink()
         file.symlink_to(place.environ["HOME"])
-        assert place.load().files == ()
+        assert not place.load().files
         file.unlink()
         os.mkfifo(file)
-        assert place.load().files == ()
+        assert not place.load().files
 
 
 def test_config_set_writes_into_the_file_that_is_named(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,6 +195,48 @@ def test_a_direct_hit_sees_every_file_that_comes_changes_and_goes(direct: Direct
         file.unlink()
         lab.warm(env=system)
         assert direct.ask(env=system), file
+
+
+def test_what_is_left_for_the_native_program_is_of_one_content_and_home(place: Place, tmp_path: Path) -> None:
+    """Any YAML; and nothing of a file with an error, of which the engine tells."""
+    environ = {**place.environ, "XDG_RUNTIME_DIR": str(tmp_path), "HIPCACHE_CONFIG": str(place.user)}
+    left = tmp_path / "hipcache"
+    for number, (text, home) in enumerate(
+        [("dir: ~/s", "/a"), ("dir: ~/s", "/b"), ('"dir": !!str >-\n  /s\n', "/b")], 1
+    ):
+        place.user.write_text(f"{text}\nverify: '1 / 7'\nremote: [unix:/x]\nresident: No\n")
+        resolved.leave(config.load(environ | {"HOME": home}), environ | {"HOME": home})
+        assert len(list(left.iterdir())) == number
+        new = max(left.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        assert new.read_bytes() == f"{home if '~' in text else ''}/s\0\0\0\0\0\0000\0\0001/7\0001\0\0".encode()
+    place.store.write_text("readonly: on\n")
+    resolved.leave(config.load(environ), environ)
+    assert len(list(left.iterdir())) == 5
+    place.user.write_text("verify: 2\n")
+    with pytest.raises(ConfigError):
+        resolved.leave(config.load(environ), environ)
+    resolved.leave(config.load(environ | {"HIPCACHE_VERIFY": "0"}), environ)
+    assert len(list(left.iterdir())) == 5
+
+
+@pytest.mark.parametrize("lost", ["the directory", "the values"])
+def test_where_nothing_is_left_the_engine_reads_the_files(direct: Direct, lost: str) -> None:
+    lab = direct.lab
+    lab.write(".hipcache.yaml", "basedir: .\n")
+    before = lab.warm()
+    assert direct.ask()
+    directory = Path(lab.environ["XDG_RUNTIME_DIR"], "hipcache")
+    if lost == "the directory":
+        shutil.rmtree(directory)
+        directory.touch()
+    else:
+        (left,) = directory.glob("settings-*")
+        left.write_bytes(b"")
+    for _ in range(2):
+        assert not direct.ask()
+    after = lab.compile()
+    assert (after.outcome, after.object) == (HIT, before.object)
+    assert direct.ask() == (lost == "the values")
 
 
 @pytest.mark.archs(1)

@@ -12,7 +12,7 @@ from hipcache.app.ending import Interrupted, become, die, end_by_signals
 from hipcache.app.fallback import Call
 from hipcache.base.errors import ConfigError, PassThrough, Refused
 from hipcache.clang import tools
-from hipcache.config import Config
+from hipcache.config import Config, resolved
 from hipcache.inputs.file_manager import RACY
 from hipcache.report import conditions
 
@@ -45,6 +45,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
     config = Config(dir=Path(os.devnull), disable=True)
     try:
         config = settings.load(environ)
+        resolved.leave(config, environ)
     except ConfigError as error:
         fault = error
     # A program that is not there is no compile to count.

@@ -43,6 +43,8 @@ MOST_STATISTICS = 64 << 20
 # The config files but the user's (`config/files`): packagers may have another place for the first.
 SYSTEM_CONFIG = "/etc/hipcache.yaml"
 STORE_SETTINGS, PROJECT_SETTINGS = "hipcache.yaml", ".hipcache.yaml"
+# Before what the engine leaves the launcher of a config file (`config/resolved`).
+SETTINGS_DOMAIN = "hipcache settings of a file 1"
 # Of a config file: YAML takes half a millisecond for each kilobyte.
 MOST_CONFIG = 1 << 16
 

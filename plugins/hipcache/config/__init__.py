@@ -28,7 +28,8 @@ FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": 
 @dataclass(frozen=True)
 class Config:
     """The values in force. `origins` says where each came from, by field: "default", "environment", "FILE:LINE", or by
-    what a base directory was found. `files`: the config files that were read, the last one wins.
+    what a base directory was found. `files`: the config files that were read, the last one wins, and what
+    each may set.
 
     `warnings` are unknown HIPCACHE_* variables (an error for a command, but never a reason not to compile), and
     settings of older versions.
@@ -61,7 +62,7 @@ class Config:
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
+    files: Mapping[Path, files.Scope] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -118,7 +119,7 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     for setting in SETTINGS:
         if setting.key not in NAMES_A_FILE and setting.key in texts:
             written = texts[setting.key]
-            values[setting.key] = _PARSERS[setting.kind](written, environ)
+            values[setting.key] = parse(setting, written, environ)
             origins[setting.key] = written.origin
     values["dir"] = store
     if "system_paths" not in values:
@@ -131,7 +132,7 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
             values["source_dir"] = files.source_directory(os.getcwd())
     origins["config_file"] = user_origin
     origins["system_config"] = ENVIRONMENT if environ.get(PREFIX + "SYSTEM_CONFIG") else DEFAULT
-    read = tuple(file for file, _ in (*scopes, *found_there))
+    read = dict([*scopes, *found_there])
     return Config(
         **values, config_file=user, system_config=system, files=read, origins=origins, warnings=tuple(warnings)
     )
@@ -278,9 +279,14 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
 }
 
 
-def check(setting: Setting, text: str, environ: Mapping[str, str]) -> None:
+def parse(setting: Setting, written: Text, environ: Mapping[str, str]) -> object:
     """Raises ConfigError if that is no value of the setting."""
-    _PARSERS[setting.kind](Text(text, f"setting '{setting.key}'", ""), environ)
+    return _PARSERS[setting.kind](written, environ)
+
+
+def check(setting: Setting, text: str, environ: Mapping[str, str]) -> None:
+    """As `parse`."""
+    parse(setting, Text(text, f"setting '{setting.key}'", ""), environ)
 
 
 def _bad_value(written: Text, why: str, hint: str) -> NoReturn:

@@ -162,22 +162,27 @@ def counts(path: Path | str) -> bool:
 
 
 def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
-    """The scalars of the YAML mapping as text, with their lines. YAML's own types are not used: `max_size: 10G`
-    and HIPCACHE_MAX_SIZE=10G must mean the same, whatever a YAML version makes of `yes` or `0o17`. Raises
-    ConfigError."""
+    """What stands in the file. Raises ConfigError."""
     try:
-        content = _content(file)
+        return parse(content(file), file, scope)
     except OSError as error:
         raise ConfigError(f"cannot read config file '{file}': {error.strerror}", "repair or remove it") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"config file '{file}' is not UTF-8 text", "save it as UTF-8") from error
-    if not content.strip(" \n"):
+
+
+def parse(content: bytes, file: Path, scope: Scope = USER) -> dict[str, Text]:
+    """The scalars of the YAML mapping as text, with their lines. YAML's own types are not used: `max_size: 10G`
+    and HIPCACHE_MAX_SIZE=10G must mean the same, whatever a YAML version makes of `yes` or `0o17`. Raises
+    UnicodeDecodeError, ConfigError."""
+    text = content.decode("utf-8")
+    if not text.strip(" \n"):
         return {}  # to load YAML takes 8 ms
 
     import yaml
 
     try:
-        document = yaml.compose(content, Loader=yaml.SafeLoader)
+        document = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else str(file)
@@ -279,13 +284,13 @@ def refuse(setting: Setting, scope: Scope, place: str) -> None:
         )
 
 
-def _content(file: Path) -> str:
-    """Raises OSError, UnicodeDecodeError, ConfigError."""
+def content(file: Path) -> bytes:
+    """Raises OSError, ConfigError."""
     with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
-        content = opened.read(MOST_CONFIG + 1)
-    if len(content) > MOST_CONFIG:
+        found = opened.read(MOST_CONFIG + 1)
+    if len(found) > MOST_CONFIG:
         raise ConfigError(f"config file '{file}' has more than {MOST_CONFIG} bytes", "write settings only into it")
-    return content.decode("utf-8")
+    return found
 
 
 def _below(directory: Path, written: Text) -> Text:

@@ -24,6 +24,7 @@
 #define SYSTEM_CONFIG "/etc/hipcache.yaml"
 #define STORE_SETTINGS "hipcache.yaml"
 #define PROJECT_SETTINGS ".hipcache.yaml"
+#define SETTINGS_DOMAIN "hipcache settings of a file 1"
 #define MOST_CONFIG 65536
 #define LEXER_BARE 1
 #define LEXER_ALL 2

@@ -1,8 +1,9 @@
-/* Reads the settings for the launcher, as the package config does. Whatever is not plain at first sight is the
- * engine's affair. */
+/* The settings for the launcher: of the environment, as the package config reads it, and of config files, as the
+ * engine has left them. Whatever is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
 #include "settings.h"
 #include "masquerade.h"
+#include "resident.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,12 +56,6 @@ static bool take_share(const char *text, settings *found) {
     return rest && !*rest && found->of && found->part <= found->of;
 }
 
-/* Of a remote, which the engine alone asks; a plain one, so that it is no part of something longer. */
-static bool is_address(const char *text) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-:?=&%~,";
-    return strspn(text, plain) == strlen(text);
-}
-
 /* A path that the package config takes for a log. Other forms (~), and those that it refuses, are left to it. */
 static bool set_log(char path[PATH_MAX], const char *text) {
     return text[0] == '/' && snprintf(path, PATH_MAX, "%s", text) < PATH_MAX;
@@ -78,115 +73,89 @@ static bool find_logs(logs *found) {
            (!format[0] || set_format(found, format));
 }
 
-/* One line of the plainest kind: `key: value` without quotes. `allowed`: as of `read_file`. */
-static bool read_line(const char *line, const char *const *allowed, settings *found, bool *named) {
-    char key[32], words[PATH_MAX], more;
-    if (line[0] == 0 || line[0] == '#')
-        return true;
-    for (; allowed; allowed++)
-        if (!*allowed)
-            return false;
-        else if (starts(line, *allowed) && line[strlen(*allowed)] == ':')
-            break;
-    if (starts(line, "remote: ") || starts(line, "HIPCACHE_REMOTE: "))
-        return is_address(line + strcspn(line, " ") + 1);
-    if (sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) != 2 ||
-        strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") != strlen(words))
-        return false;
-    if (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0) {
-        const bool good = words[0] == '/' && !*named;
-        *named = true;
-        snprintf(found->store, PATH_MAX, "%s", words);
-        return good;
-    }
-    if (strcmp(key, "key") == 0 || strcmp(key, "HIPCACHE_KEY") == 0) {
-        snprintf(found->key, PATH_MAX, "%s", words);
-        return words[0] == '/';
-    }
-    if (strcmp(key, "namespace") == 0 || strcmp(key, "HIPCACHE_NAMESPACE") == 0)
-        return (size_t)snprintf(found->namespace, sizeof found->namespace, "%s", words) < sizeof found->namespace;
-    if (strcmp(key, "log") == 0 || strcmp(key, "HIPCACHE_LOG") == 0)
-        return set_log(found->logs.log, words);
-    if (strcmp(key, "stats_log") == 0 || strcmp(key, "HIPCACHE_STATS_LOG") == 0)
-        return set_log(found->logs.stats, words);
-    if (strcmp(key, "log_format") == 0 || strcmp(key, "HIPCACHE_LOG_FORMAT") == 0)
-        return set_format(&found->logs, words);
-    if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
-        return take_flag(words, &found->resident);
-    if (strcmp(key, "readonly") == 0 || strcmp(key, "HIPCACHE_READONLY") == 0)
-        return take_flag(words, &found->readonly);
-    if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
-        return take_share(words, found);
-    return true;
-}
-
-/* The settings of a config file, if all of its lines are of the plainest kind. `allowed`: the keys that it may have;
- * NULL: any. `unsealed`, `unnoted`: certainly, none of its lines is that of the key, or of what a hit leaves. */
-static bool read_file(const char *file, const char *const *allowed, settings *found, bool *unsealed, bool *unnoted) {
-    static char text[MOST_CONFIG + 2];
-    bool named = false;
-    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const ssize_t size = fd >= 0 ? read(fd, text, MOST_CONFIG + 1) : -1;
-    bool good = size >= 0 && size <= MOST_CONFIG && !memchr(text, 0, (size_t)size);
+/* The file to its end, or the first `size` bytes; -1 where it cannot be read. */
+static ssize_t read_from(const char *path, uint8_t *text, size_t size) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const ssize_t found = fd >= 0 ? read(fd, text, size) : -1;
     if (fd >= 0)
         close(fd);
-    if (good)
-        text[size] = 0;
-    found->remote = found->remote || (good && strcasestr(text, "remote"));
-    found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") ||
-                     strcasestr(text, "recache");
-    *unsealed = good && !strcasestr(text, "key") && !strcasestr(text, "namespace") && !strchr(text, '\\');
-    *unnoted = good && !strcasestr(text, "log") && !strcasestr(text, "verify") && !strcasestr(text, "readonly") &&
-               !strchr(text, '\\');
-    for (char *line = text, *end; good && *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (*end)
-            *end++ = 0;
-        good = read_line(line, allowed, found, &named);
+    return found;
+}
+
+/* Takes the values in a text of these that has `size` bytes, as it stands above config/resolved.py. */
+static bool take_values(const char *text, size_t size, settings *found) {
+    enum { DIR, KEY, NAMESPACE, LOG, STATS_LOG, LOG_FORMAT, RESIDENT, READONLY, VERIFY, REMOTE, FORBIDS, VALUES };
+    const char *values[VALUES];
+    for (size_t at = 0; at < VALUES; at++) {
+        const size_t length = strnlen(text, size);
+        if (length == size)
+            return false;
+        values[at] = text;
+        text += length + 1, size -= length + 1;
     }
-    return good;
+    const struct {
+        const char *value;
+        char *room;
+        size_t size;
+    } texts[] = {{values[DIR], found->store, sizeof found->store},
+                 {values[KEY], found->key, sizeof found->key},
+                 {values[NAMESPACE], found->namespace, sizeof found->namespace},
+                 {values[LOG], found->logs.log, sizeof found->logs.log},
+                 {values[STATS_LOG], found->logs.stats, sizeof found->logs.stats}};
+    for (size_t at = 0; at < sizeof texts / sizeof *texts; at++)
+        if (*texts[at].value &&
+            (size_t)snprintf(texts[at].room, texts[at].size, "%s", texts[at].value) >= texts[at].size)
+            return false;
+    found->remote = found->remote || *values[REMOTE];
+    found->forbids = found->forbids || *values[FORBIDS];
+    return !size && (!*values[LOG_FORMAT] || set_format(&found->logs, values[LOG_FORMAT])) &&
+           (!*values[RESIDENT] || take_flag(values[RESIDENT], &found->resident)) &&
+           (!*values[READONLY] || take_flag(values[READONLY], &found->readonly)) &&
+           (!*values[VERIFY] || take_share(values[VERIFY], found));
+}
+
+/* The settings of a config file, as the engine has left them (config/resolved.py); false where it has not. `scope`: the
+ * name that config/files.py gives it. */
+static bool take_content(const char *file, const char *scope, settings *found) {
+    enum { DIGITS = 32, MOST_VALUES = 5 * PATH_MAX };
+    static uint8_t content[MOST_CONFIG + 1], values[MOST_VALUES];
+    uint8_t digest[DIGEST_BYTES] = {0};
+    char name[DIGITS + 1], place[PATH_MAX];
+    bytes hashed = {0};
+    const ssize_t size = read_from(file, content, sizeof content);
+    found->file = true;
+    if (size < 0 || size > MOST_CONFIG)
+        return false;
+    append(&hashed, SETTINGS_DOMAIN, sizeof SETTINGS_DOMAIN), append(&hashed, scope, strlen(scope) + 1);
+    append(&hashed, value("HOME"), strlen(value("HOME")) + 1), append(&hashed, content, (size_t)size);
+    blake3(hashed.at, hashed.failed ? 0 : hashed.size, digest);
+    release(&hashed);
+    hexadecimal(digest, DIGITS / 2, name);
+    const ssize_t left = runtime_place(place, "settings-", name) ? read_from(place, values, sizeof values) : -1;
+    return left >= 0 && take_values((const char *)values, (size_t)left, found);
 }
 
 /* A file of this machine's, or of this user's; false where the engine must read it. `number`: among the statuses. */
-static bool take_file(const char *file, uint8_t number, settings *found) {
+static bool take_file(const char *file, uint8_t number, const char *scope, settings *found) {
     struct stat status;
-    bool unsealed, unnoted;
     if (lstat(file, &status) != 0)
         return true;
-    found->file = true;
     append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
-    if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unnoted))
-        return true;
-    found->resident = false; /* what stands there, only the engine can read */
-    return value("HIPCACHE_DIR")[0] && unnoted &&
-           (unsealed || (value("HIPCACHE_KEY")[0] && value("HIPCACHE_NAMESPACE")[0]));
-}
-
-/* A store's, or a project's. */
-static bool take_foreign(const char *file, const struct stat *status, const char *const *allowed, settings *found) {
-    bool unsealed, unnoted;
-    found->file = true;
-    return status->st_size == 0 || read_file(file, allowed, found, &unsealed, &unnoted);
+    return take_content(file, scope, found);
 }
 
 static bool take_store(settings *found) {
-    static const char *const allowed[] = {"max_size", "readonly", "umask", NULL};
     char file[PATH_MAX];
-    const uint8_t number = 2;
     struct stat status;
     if (snprintf(file, sizeof file, "%s/" STORE_SETTINGS, found->store) >= PATH_MAX)
         return false;
-    if (!settings_count(file, &status))
-        return true;
-    append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
-    return take_foreign(file, &status, allowed, found);
+    return !settings_count(file, &status) || take_file(file, 2, "store's", found);
 }
 
 static bool take_project(settings *found) {
-    static const char *const allowed[] = {"basedir", "disable", "readonly", NULL};
     struct stat status;
     return !settings_of_project(found->directory, found->project, &status) ||
-           take_foreign(found->project, &status, allowed, found);
+           take_content(found->project, "project's", found);
 }
 
 /* The secret of the store's records, or of a namespace; false where the engine must say what is wrong with it. */
@@ -234,8 +203,8 @@ bool find_settings(settings *found) {
     if (user[0] ? snprintf(file, sizeof file, "%s", user) >= PATH_MAX || user[0] != '/'
                 : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
-    if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, 0, found) ||
-        !take_file(file, 1, found) || !find_store(found) || !take_store(found) || !take_project(found))
+    if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, 0, "system-wide", found) ||
+        !take_file(file, 1, "user's", found) || !find_store(found) || !take_store(found) || !take_project(found))
         return false;
     return find_choices(found) && find_secret(found) && find_logs(&found->logs);
 }

@@ -1,0 +1,71 @@
+"""What the settings of a config file mean, for the launcher, which reads no YAML (`native/launcher/settings.c`).
+
+The engine leaves this in the user's runtime directory, for each content of a file that it has read. The name is
+"settings-" and 32 hexadecimal digits: of the BLAKE3 digest of SETTINGS_DOMAIN, the name of the `Scope` and HOME, each
+with a NUL behind it, and the content. So no state of a file has to be trusted. The text is these values, each with a
+NUL behind it; an empty one is not set:
+
+    dir, key, namespace, log, stats_log, log_format, resident, readonly (a flag is 0 or 1), verify (PART/OF),
+    1 if it names a remote, 1 if it may keep that from being asked
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hipcache.base import shared
+from hipcache.base.errors import ConfigError
+from hipcache.base.files import write_whole
+from hipcache.base.paths import runtime_directory
+from hipcache.config import files
+from hipcache.config.settings import VARIABLES
+
+if TYPE_CHECKING:
+    from hipcache.config import Config
+
+_KEYS = ("dir", "key", "namespace", "log", "stats_log", "log_format", "resident", "readonly", "verify")
+_KEEP_FROM_REMOTE = ("disable", "readonly", "recache")
+
+
+def leave(config: Config, environ: Mapping[str, str]) -> None:
+    """Write it for each file of these settings, if it is not there. Only speed is lost where that cannot be."""
+    if not config.files or not (directory := runtime_directory(environ)):
+        return
+    for file, scope in config.files.items():
+        with suppress(OSError, UnicodeDecodeError, ConfigError):
+            content = files.content(file)
+            place = Path(directory, name(content, scope, environ))
+            if not (place.exists() and place.stat().st_size):
+                write_whole(place, values(content, file, scope, environ))
+
+
+def name(content: bytes, scope: files.Scope, environ: Mapping[str, str]) -> str:
+    from hipcache.base.hashing import blake3  # most have no config file
+
+    parts = [
+        *map(shared.terminated, (shared.SETTINGS_DOMAIN, scope.name)),
+        os.fsencode(environ.get("HOME", "")) + b"\0",
+    ]
+    return f"settings-{blake3(b''.join([*parts, content])).hexdigest()[:32]}"
+
+
+def values(content: bytes, file: Path, scope: files.Scope, environ: Mapping[str, str]) -> bytes:
+    """Raises UnicodeDecodeError, ConfigError: such a file is the engine's affair."""
+    from hipcache.config import parse
+
+    texts = files.parse(content, file, scope)
+    found = {
+        setting.key: parse(setting, texts[setting.key], environ)
+        for setting in VARIABLES.values()
+        if setting.key in texts
+    }
+    given = [found.get(key, "") for key in _KEYS]
+    words = [str(int(value)) if isinstance(value, bool) else str(value) for value in given]
+    if "verify" in found:
+        words[-1] = "/".join(word.strip() for word in (*texts["verify"].text.split("/"), "1")[:2])
+    words += ["1" if "remote" in found else "", "1" if any(map(found.get, _KEEP_FROM_REMOTE)) else ""]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
