@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_compiler import Compiler, host_template
 from hipcache.app.front import Compiled, make
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import command
 from hipcache.processes.slots import SharedSlots
 from hipcache.report.history import History
@@ -28,7 +28,7 @@ class World:
         self.compiler = Compiler(root, template, self.clock)
         self.store = LocalStore(root / "store", max_bytes=0)
         self.history = History(self.store.notes())
-        self.engine = Engine(
+        self.context = Context(
             store=self.store,
             runner=self.compiler,
             slots=SharedSlots(slots, ""),
@@ -43,12 +43,12 @@ class World:
     def write(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)
 
-    def compile(self, *words: str, engine: Engine | None = None) -> Compiled:
+    def compile(self, *words: str, context: Context | None = None) -> Compiled:
         """A compile as the launcher does it: its record is kept."""
         self.compiler.ran.clear()
         (self.root / "out/k.o").unlink(missing_ok=True)
         argv = (str(self.compiler.tools / "clang++"), *words, "-c", "k.hip", "-o", "out/k.o")
-        done = make(engine or self.engine, command.parse(argv, str(self.root), {}), None)
+        done = make(context or self.context, command.parse(argv, str(self.root), {}), None)
         self.history.save(done.record)
         return done
 

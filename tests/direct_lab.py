@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hip import LAUNCHER, Lab
 from hipcache.app.front import Compiled
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.config import Config, watched_paths
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import key
@@ -73,14 +73,14 @@ class Direct:
 
 
 def remembered(
-    direct: Direct, engine: Engine, done: Compiled, system: Sequence[str] = (), flags: Sequence[str] = ()
+    direct: Direct, context: Context, done: Compiled, system: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> str:
     """Why no record of the lab's compile could be kept just now, in place of one that may be there. `system`:
     directories of what is not worked on."""
     lab, provenance = direct.lab, done.provenance
     assert isinstance(provenance, Provenance), provenance
     return remember(
-        engine,
+        context,
         lab.words(*flags),
         str(lab.root),
         lab.environ,

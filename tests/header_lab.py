@@ -11,7 +11,7 @@ from hip import MISS, Compiled, Lab, settle
 from hipcache import config
 from hipcache.app.front import make
 from hipcache.base.values import replace
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang import command
 from hipcache.driver_header import header
 from hipcache.driver_header.entry import ENOUGH, PAYS
@@ -129,7 +129,7 @@ def build_with(lab: Lab, runner: Runner, number: int, *, checks: int = 1, same: 
     """What became of headers when a new source was compiled in this process, its compilers run by that runner and one
     in `checks` uses of a header compared. `same`: its object is that of an earlier plain compile."""
     settle()
-    opened = open_engine(config.load(lab.environ), lab.environ, racy=0.03)
+    opened = open_context(config.load(lab.environ), lab.environ, racy=0.03)
     lab.write("own_runner.hip", f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE + {number}; }}\n')
     argv = tuple(lab.words(*words(lab), source="own_runner.hip"))
     plain = lab.run(list(argv))

@@ -27,7 +27,7 @@ HEADERLIGHT = "-nogpuinc -nogpulib -O2"
 QUICK = """\
 import functools
 import hipcache_scons.cached
-hipcache_scons.cached.open_engine = functools.partial(hipcache_scons.cached.open_engine, racy=0.03)
+hipcache_scons.cached.open_context = functools.partial(hipcache_scons.cached.open_context, racy=0.03)
 """
 
 ENVIRONMENT = f"""\

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.base.errors import StoreError
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.inputs.identity import Memos, memos_in
 from hipcache.store.local import LocalStore
 
@@ -21,10 +21,10 @@ from hipcache.store.local import LocalStore
 def share(place: str) -> None:
     """For all engines of this process."""
 
-    def memos(engine: Engine) -> Memos:
-        return shared(memos_in(engine.store.get_action, engine.keep_for_speed), Path(place))
+    def memos(context: Context) -> Memos:
+        return shared(memos_in(context.store.get_action, context.keep_for_speed), Path(place))
 
-    Engine.memos = property(memos)  # type: ignore[method-assign,assignment]
+    Context.memos = property(memos)  # type: ignore[method-assign,assignment]
 
 
 def give(place: Path, environ: Mapping[str, str]) -> None:

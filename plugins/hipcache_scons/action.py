@@ -96,8 +96,8 @@ class HipAction(LazyAction):  # type: ignore[misc]
                 files, result = ended.files, 0
             else:
                 files, result = self._plain(command, target, source, env, executor, Path(scratch))
-                if cache.engine and not cache.config.disable:
-                    shadows.note(cache.engine, str(node.get_abspath()), ())
+                if cache.context and not cache.config.disable:
+                    shadows.note(cache.context, str(node.get_abspath()), ())
                 if argv and ended:
                     cached.tell_plain(cache, argv, cwd, ended, bool(result))
         if not result:
@@ -139,9 +139,9 @@ class HipAction(LazyAction):  # type: ignore[misc]
         lines = env.subst_list(self._toolchain, SUBST_CMD, target, source)
         words = commands.shell_words(commands.escaped(lines[0], env)) or ()
         cache = cached.open_cache(environ)
-        engine = None if cache.config.disable else cache.engine
-        known = toolchain.digest(words, environ, commands.directory(), engine)
-        shadowed = shadows.seen(engine, str(node.get_abspath()), commands.directory()) if engine else ""
+        context = None if cache.config.disable else cache.context
+        known = toolchain.digest(words, environ, commands.directory(), context)
+        shadowed = shadows.seen(context, str(node.get_abspath()), commands.directory()) if context else ""
         more = "\n".join(["", known, *filter(None, [shadowed]), *(f"changed meanwhile: {path}" for path in moved)])
         signature: str | bytes = super().get_presig(target, source, env)
         return signature + more if isinstance(signature, str) else signature + more.encode()

@@ -36,7 +36,7 @@ def note(target: Any) -> None:
 def fetch_once(cache: Cache) -> None:
     """In a worker thread; the others wait. Raises nothing: each compile can ask for itself."""
     config = cache.config
-    if not (config.remote and config.prefetch) or config.readonly or config.recache or not cache.engine:
+    if not (config.remote and config.prefetch) or config.readonly or config.recache or not cache.context:
         return
     with _lock:
         nodes, _nodes[:] = _nodes[:], []
@@ -69,9 +69,9 @@ def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
 
 def _fetch(cache: Cache, entries: list[dict[str, object]]) -> None:
     """Raises OSError, ValueError, HipcacheError."""
-    assert cache.engine
-    assert cache.engine.remote
-    client = cache.engine.remote()
+    assert cache.context
+    assert cache.context.remote
+    client = cache.context.remote()
     if client.why_not():
         return  # the first compile tells it
     with tempfile.NamedTemporaryFile("w", prefix="hipcache-", suffix=".json", encoding="utf-8") as file:

@@ -30,7 +30,7 @@ from hipcache.base.errors import (
     pass_through_after,
 )
 from hipcache.base.values import dataclass, replace
-from hipcache.build.engine import Engine, open_engine
+from hipcache.build.context import Context, open_context
 from hipcache.clang import script, tools
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config
@@ -52,12 +52,12 @@ _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Cache:
-    """The settings in force for one set of variables, and the engine under them (None: the store cannot be used).
+    """The settings in force for one set of variables, and the context under them (None: the store cannot be used).
     `known`: those variables, and the user's settings that SCons was started with; `began`: when the compile or link
     began that is under way, in seconds of the epoch."""
 
     config: Config
-    engine: Engine | None
+    context: Context | None
     environ: Mapping[str, str]
     known: Mapping[str, str]
     began: float | None = None
@@ -99,11 +99,11 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
         return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ, known)
     _notice(conditions.under(config))
     try:
-        engine = replace(open_engine(config, known), environ=environ)
+        context = replace(open_context(config, known), environ=environ)
     except StoreError as error:
         say(f"hipcache: {error}\n  this build goes on without the cache\n")
-        engine = None
-    return Cache(config, engine, environ, known)
+        context = None
+    return Cache(config, context, environ, known)
 
 
 def _notice(found: Iterable[Condition]) -> None:
@@ -125,7 +125,7 @@ def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
     compiler."""
     cache = replace(cache, began=time.time())
-    found = direct.find(cache.config, cache.engine, cache.known, argv, cwd) if cache.engine else None
+    found = direct.find(cache.config, cache.context, cache.known, argv, cwd) if cache.context else None
     if found is None:
         return _guarded(cache, argv, cwd, _compile)
     telling.served(cache.config, found.counted, argv, cwd, cache.began or time.time())
@@ -140,12 +140,12 @@ def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
 
 
 def _guarded(
-    cache: Cache, argv: tuple[str, ...], cwd: str, story: Callable[[Cache, Engine, tuple[str, ...], str], Ended]
+    cache: Cache, argv: tuple[str, ...], cwd: str, story: Callable[[Cache, Context, tuple[str, ...], str], Ended]
 ) -> Ended:
-    if cache.engine is None:
+    if cache.context is None:
         return Ended(left=PassThrough("store", "it cannot be opened"))
     try:
-        return story(cache, cache.engine, argv, cwd)
+        return story(cache, cache.context, argv, cwd)
     except CommandFailed as failed:
         say(encode(failed.text))
         telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd, began=cache.began)
@@ -170,47 +170,49 @@ def _interrupted(number: int) -> Ended:
     return Ended(status=128 + number, why=f"interrupted by signal {number}")
 
 
-def _command(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> tuple[Command, Engine]:
-    """The command that the compiler gets, and the engine with the environment for it."""
+def _command(cache: Cache, context: Context, argv: tuple[str, ...], cwd: str) -> tuple[Command, Context]:
+    """The command that the compiler gets, and the context with the environment for it."""
     words = tools.behind(argv)
     if not tools.is_hipcc(words[0]):
-        return parse(words, cwd, cache.environ), engine
+        return parse(words, cwd, cache.environ), context
     script.check(words, cache.environ)
-    (command, *more), engine = script.unwrap(engine, words, cwd, engine.runner, argv)
+    (command, *more), context = script.unwrap(context, words, cwd, context.runner, argv)
     if more:
         raise PassThrough("several_sources", "in one action")
-    return command, engine
+    return command, context
 
 
-def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
-    command, engine = _command(cache, engine, argv, cwd)
+def _compile(cache: Cache, context: Context, argv: tuple[str, ...], cwd: str) -> Ended:
+    command, context = _command(cache, context, argv, cwd)
     if command.links or command.makes_program:
         raise PassThrough("link")
     columns = telling.columns(cache.environ)
-    (done,), whole = front.make_each(engine, (command,), columns)
-    shadows.note(engine, done.record.object, shadows.read_sets(engine, done.record), argv)
+    (done,), whole = front.make_each(context, (command,), columns)
+    shadows.note(context, done.record.object, shadows.read_sets(context, done.record), argv)
     files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     record = _tell(cache, done, argv, cwd)
     if direct.may_be(cache.config):
         try:
             terminal = columns is not None
-            why = direct.remember(cache.config, engine, cache.known, done, record, cwd, whole, files, terminal=terminal)
+            why = direct.remember(
+                cache.config, context, cache.known, done, record, cwd, whole, files, terminal=terminal
+            )
             telling.indirect(cache.config, record, why, cache.began)
-            engine.store.pack()
+            context.store.pack()
         except Exception as error:  # the compile is done, whatever happens here
             telling.log_fault(cache.config, error)
     is_hit = done.outcome.outcome == outcome.HIT
-    return _confirmed(Ended(files), cache, engine, argv, cwd) if is_hit else Ended(files)
+    return _confirmed(Ended(files), cache, context, argv, cwd) if is_hit else Ended(files)
 
 
-def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
+def _confirmed(served: Ended, cache: Cache, context: Context, argv: tuple[str, ...], cwd: str) -> Ended:
     """A hit; if it is drawn (HIPCACHE_VERIFY), compared with what the compiler makes."""
     if not cache.config.is_drawn():
         return served
     try:
-        command, engine = _command(cache, engine, argv, cwd)
+        command, context = _command(cache, context, argv, cwd)
         for check in features.modules("HIT_CHECK"):
-            check.compare(engine, [command], direct.kept_as(argv), cwd, cache.config)
+            check.compare(context, [command], direct.kept_as(argv), cwd, cache.config)
     except CompilerFails:
         return Ended(left=JobFailed("the compiler, which should confirm a hit,", 1))
     except HipcacheError as error:
@@ -218,11 +220,11 @@ def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...
     return served
 
 
-def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
-    command, engine = _command(cache, engine, argv, cwd)
+def _link(cache: Cache, context: Context, argv: tuple[str, ...], cwd: str) -> Ended:
+    command, context = _command(cache, context, argv, cwd)
     if not command.links:
         raise PassThrough("link")
-    (done,), _ = front.make_each(engine, (command,), telling.columns(cache.environ))
+    (done,), _ = front.make_each(context, (command,), telling.columns(cache.environ))
     _tell(cache, done, argv, cwd)
     return Ended()
 

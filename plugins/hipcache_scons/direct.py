@@ -14,7 +14,7 @@ from hipcache.app.front import Compiled
 from hipcache.base import native
 from hipcache.base.errors import LibraryError
 from hipcache.base.values import replace
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.config import Config
 from hipcache.direct import remember as records
 from hipcache.direct.provenance import Indirect, Provenance
@@ -38,14 +38,14 @@ def may_be(config: Config) -> bool:
 
 
 def find(
-    config: Config, engine: Engine, variables: Mapping[str, str], argv: tuple[str, ...], cwd: str
+    config: Config, context: Context, variables: Mapping[str, str], argv: tuple[str, ...], cwd: str
 ) -> native.DirectHit | None:
     """The compile, served, if nothing has changed for it and what may shadow is noted for it. `variables`: those of the
     compile, and the user's settings."""
     if "-o" not in argv[:-1] or not may_be(config):
         return None
     output = os.path.join(cwd, argv[argv.index("-o") + 1])
-    if not shadows.is_of(engine, output, argv):
+    if not shadows.is_of(context, output, argv):
         return None
     with suppress(LibraryError):  # the engine counts it
         return native.hit(
@@ -55,7 +55,7 @@ def find(
             variables,
             terminal=os.isatty(2),
             resident=config.resident,
-            secret=engine.seal.secret,
+            secret=context.seal.secret,
         )
     return None
 
@@ -67,7 +67,7 @@ def files_of(found: native.DirectHit) -> tuple[str, ...]:
 
 def remember(
     config: Config,
-    engine: Engine,
+    context: Context,
     variables: Mapping[str, str],
     done: Compiled,
     record: Record,
@@ -83,7 +83,7 @@ def remember(
         return whole.why if whole else ""
     read = os.fsencode("".join(f"{name}\n" for name in files))
     return records.remember(
-        engine,
+        context,
         kept_as(record.command),
         cwd,
         variables,

@@ -16,17 +16,17 @@ from collections.abc import Iterable, Sequence
 
 from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.keys import make_key
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet, paths
 from hipcache.report.history import Record
 
 
-def read_sets(engine: Engine, record: Record) -> list[ReadSet]:
+def read_sets(context: Context, record: Record) -> list[ReadSet]:
     """Those of the passes; none if the store does not have all of them."""
     sets = []
     for digest in dict.fromkeys(unit.reads for unit in record.units):
-        packed = engine.store.get_blob(digest) if digest else None
+        packed = context.store.get_blob(digest) if digest else None
         try:
             sets.append(ReadSet.unpack(packed or b""))
         except ValueError:
@@ -34,33 +34,33 @@ def read_sets(engine: Engine, record: Record) -> list[ReadSet]:
     return sets
 
 
-def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[str] = ()) -> None:
+def note(context: Context, path: str, sets: Iterable[ReadSet], command: Sequence[str] = ()) -> None:
     """`path`: of the object, absolute; `sets`: of all of its passes, none if they are not known; `command`: what
     made it."""
-    local = Basedir(engine.basedir or engine.source_dir).local
+    local = Basedir(context.basedir or context.source_dir).local
     absent, present = set[str](), set[str]()
     for reads in sets:
         absent.update(map(local, paths(reads.absent)))
         present.update(map(local, reads.present))
     data = {"absent": sorted(absent), "present": sorted(present), "command": list(command)}
-    engine.keep_for_speed(_key(path), pack_json(data))
+    context.keep_for_speed(_key(path), pack_json(data))
 
 
-def seen(engine: Engine, path: str, cwd: str) -> str:
+def seen(context: Context, path: str, cwd: str) -> str:
     """The headers that have appeared or gone since the object was made, in words; empty if there are none."""
-    data = _read(engine, path)
+    data = _read(context, path)
     appeared = [name for name in data.get("absent", ()) if os.path.exists(os.path.join(cwd, name))]
     gone = [name for name in data.get("present", ()) if not os.path.exists(os.path.join(cwd, name))]
     return " ".join([*(f"appeared: {name}" for name in appeared), *(f"gone: {name}" for name in gone)])
 
 
-def is_of(engine: Engine, path: str, command: Sequence[str]) -> bool:
+def is_of(context: Context, path: str, command: Sequence[str]) -> bool:
     """Is what is noted for the object that of this command?"""
-    return bool(command) and _read(engine, path).get("command") == list(command)
+    return bool(command) and _read(context, path).get("command") == list(command)
 
 
-def _read(engine: Engine, path: str) -> dict[str, list[str]]:
-    raw = engine.store.get_action(_key(path))
+def _read(context: Context, path: str) -> dict[str, list[str]]:
+    raw = context.store.get_action(_key(path))
     try:
         found = unpack_json(raw) if raw else {}
     except ValueError:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough, StoreError
 from hipcache.base.keys import digest_bytes, digest_file, make_key
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import driver, plan, script, tools
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import expand
@@ -41,23 +41,23 @@ _known: dict[tuple[object, ...], str] = {}
 _lock = threading.Lock()
 
 
-def digest(words: Sequence[str], environ: Mapping[str, str], cwd: str, engine: Engine | None) -> str:
-    """Digest of the toolchain that `words` (compiler and flags) reach with `environ`. Without an `engine` nothing is
+def digest(words: Sequence[str], environ: Mapping[str, str], cwd: str, context: Context | None) -> str:
+    """Digest of the toolchain that `words` (compiler and flags) reach with `environ`. Without an `context` nothing is
     remembered from one run to the next."""
     key = (tuple(words), tuple(sorted(environ.items())), cwd)
     with _lock:
         if key not in _known:
-            _known[key] = make_key("toolchain", _inputs(words, environ, cwd, engine)).digest
+            _known[key] = make_key("toolchain", _inputs(words, environ, cwd, context)).digest
         return _known[key]
 
 
 def _inputs(
-    words: Sequence[str], environ: Mapping[str, str], cwd: str, engine: Engine | None
+    words: Sequence[str], environ: Mapping[str, str], cwd: str, context: Context | None
 ) -> Iterator[tuple[str, str]]:
-    runner: Runner = engine.runner if engine else SubprocessRunner()
-    identities = Identities(runner, environ, engine.memos if engine else None, time.time())
+    runner: Runner = context.runner if context else SubprocessRunner()
+    identities = Identities(runner, environ, context.memos if context else None, time.time())
     ask = [*driver.to_plan(tuple(words)), "-x", "hip", "-c", _SOURCE, "-o", os.devnull, "-cuid=0", "-###"]
-    text = _remembered(ask, cwd, engine, runner) if engine else None
+    text = _remembered(ask, cwd, context, runner) if context else None
     if text is None:
         try:
             answer = runner.run(ask, env=environ, cwd=Path(cwd))
@@ -81,18 +81,18 @@ def _inputs(
         yield "option", option
 
 
-def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str | None:
+def _remembered(ask: list[str], cwd: str, context: Context, runner: Runner) -> str | None:
     """The plan's text without a process, if it was asked for in another run and still holds."""
     try:
         with ExitStack() as stack:
             words = tools.behind(ask)
             if tools.is_hipcc(words[0]):
                 compiling = tuple(word for word in words if word != "-###")
-                (command, *_), engine = script.unwrap(engine, compiling, cwd, runner, compiling)
+                (command, *_), context = script.unwrap(context, compiling, cwd, runner, compiling)
                 words = (*command.argv, "-###")
             ask, arguments = list(words), expand(words[1:], cwd)
             _, found = driver.answer(
-                ask, arguments, cwd, engine, runner, lambda: stack.enter_context(engine.store.workdir())
+                ask, arguments, cwd, context, runner, lambda: stack.enter_context(context.store.workdir())
             )
             return found.text
     except (PassThrough, JobFailed, StoreError):

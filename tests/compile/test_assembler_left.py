@@ -11,7 +11,7 @@ from hip import FAILED, LAUNCHER, MISS, PASSED_THROUGH, Lab, settle
 from hipcache.app import front
 from hipcache.base.errors import PassThrough
 from hipcache.base.values import replace
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang import assembler
 from hipcache.clang.command import parse
 from hipcache.config import Config
@@ -142,9 +142,9 @@ class Editing(SubprocessRunner):
 def test_a_source_that_changes_while_it_is_assembled_is_not_kept(kernel: Lab, when: str) -> None:
     runner = Editing(kernel.root / "k.s", when)
     settle()
-    engine = replace(open_engine(Config(dir=kernel.store), kernel.environ, racy=0.03), runner=runner)
+    context = replace(open_context(Config(dir=kernel.store), kernel.environ, racy=0.03), runner=runner)
     command = parse(tuple(words(kernel)), str(kernel.root), kernel.environ)
-    (done,), _ = front.make_each(engine, [command], None)
+    (done,), _ = front.make_each(context, [command], None)
     assert any("changed while" in note for note in done.outcome.notes)
     assert isinstance(done.provenance, Indirect)
     assert "changed while" in done.provenance.why

@@ -16,7 +16,7 @@ from hipcache.app.front import make
 from hipcache.base import native
 from hipcache.base.times import TICK, keeps_change_time
 from hipcache.base.values import replace
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang.command import parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect
@@ -52,14 +52,14 @@ def decides(direct: Direct, began: float, ended: float, racy: float) -> str:
     there is none."""
     lab = direct.lab
     clock, words = Clock(began), lab.words()
-    engine = replace(open_engine(Config(dir=lab.store), lab.environ, racy=racy), clock=clock)
-    done = make(engine, parse(tuple(words), str(lab.root), lab.environ), None)
+    context = replace(open_context(Config(dir=lab.store), lab.environ, racy=racy), clock=clock)
+    done = make(context, parse(tuple(words), str(lab.root), lab.environ), None)
     assert done.outcome.outcome == HIT
     if isinstance(done.provenance, Indirect):  # all that the driver saw has changed since, by a clock that is behind
         return done.provenance.why
     clock.ahead = ended
     direct.record().unlink()
-    why = remembered(direct, engine, done)
+    why = remembered(direct, context, done)
     hit = native.hit(str(lab.store), str(lab.root), words, lab.environ, terminal=False, resident=False)
     assert (hit is None) == bool(why), why
     if why:

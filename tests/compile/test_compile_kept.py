@@ -52,7 +52,7 @@ def test_a_clock_that_is_set_back_makes_a_pass_untraceable(world: World) -> None
 
 
 def test_recache_takes_no_hits_and_stores_anew(warm: World) -> None:
-    done = warm.compile(engine=replace(warm.engine, recache=True))
+    done = warm.compile(context=replace(warm.context, recache=True))
     assert done.outcome.outcome == "miss"
     assert warm.ran("back") == {f"back {arch}" for arch in ARCHS}
     assert warm.compile().outcome.outcome == "hit"
@@ -119,7 +119,7 @@ class Full(LocalStore):
 def test_a_full_disk_costs_only_speed(world: World, template: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     world.compile()
     full = World(tmp_path_factory.mktemp("full"), template)
-    done = full.compile(engine=replace(full.engine, store=Full(full.root / "store", max_bytes=0)))
+    done = full.compile(context=replace(full.context, store=Full(full.root / "store", max_bytes=0)))
     assert done.outcome.outcome == "miss"
     assert done.outcome.notes == ("not stored: no space left",)
     assert full.object[:4] == b"\x7fELF"

@@ -191,7 +191,7 @@ def test_two_that_compile_one_object_at_once_do_the_work_once(world: World) -> N
     world.compiler.before = note
     argv = (str(world.compiler.tools / "clang++"), "-c", "k.hip", "-o", "out/k.o")
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(make, world.engine, command.parse(argv, str(world.root), {}), None) for _ in range(2)]
+        futures = [pool.submit(make, world.context, command.parse(argv, str(world.root), {}), None) for _ in range(2)]
         ends = [future.result().outcome.outcome for future in futures]
     assert set(ends) <= {"hit", "miss", "partial"}
     assert sorted(kind for kind in jobs if kind not in ("plan", "bundle")) == sorted(
@@ -220,7 +220,7 @@ def test_the_dependency_file_is_written_with_the_object_on_a_miss_and_on_a_hit(w
         rule = world.root / "k d.d"
         rule.unlink(missing_ok=True)
         argv = (str(world.compiler.tools / "clang++"), "-c", "k.hip", "-o", "k.o")
-        make(world.engine, command.parse(argv, str(world.root), {}), None)
+        make(world.context, command.parse(argv, str(world.root), {}), None)
         assert rule.read_text() == expected
 
 

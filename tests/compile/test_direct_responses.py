@@ -8,7 +8,7 @@ import pytest
 from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
 from hipcache.app.front import Compiled, make
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang.command import Command, parse
 from hipcache.config import Config
 from hipcache.direct.provenance import Indirect, Provenance
@@ -123,8 +123,8 @@ def parsed(lab: Lab) -> Command:
 
 def compiled(lab: Lab, command: Command) -> Compiled:
     settle()
-    engine = open_engine(Config(dir=lab.store), lab.environ, racy=0.03)
-    return make(engine, command, None)
+    context = open_context(Config(dir=lab.store), lab.environ, racy=0.03)
+    return make(context, command, None)
 
 
 @pytest.mark.archs(2)

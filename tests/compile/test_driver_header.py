@@ -340,7 +340,7 @@ def test_one_that_makes_a_difference_when_it_is_made_switches_it_off(header_lab:
 
 def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     class Session:
-        class engine:
+        class context:
             preambles = 64
             recache = False
 

@@ -195,7 +195,7 @@ def test_a_pass_that_waits_for_a_comparison_goes_on_when_it_has_ended() -> None:
     store = SimpleNamespace(lock=lambda key: nullcontext())
     files = SimpleNamespace(digest=lambda path: (None, path))
     session: Any = SimpleNamespace(
-        engine=SimpleNamespace(store=store, preambles=64), shelves=SimpleNamespace(near=near), files=files
+        context=SimpleNamespace(store=store, preambles=64), shelves=SimpleNamespace(near=near), files=files
     )
     front: Any = SimpleNamespace(
         key=SimpleNamespace(inputs=(("compiler", "c"),)), is_device=True, source="s", job=SimpleNamespace(options=())

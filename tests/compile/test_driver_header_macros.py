@@ -15,7 +15,7 @@ from hip import HIT, Lab, only_19, settle
 from hipcache import config
 from hipcache.app.front import make
 from hipcache.base.values import replace
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang import command
 from hipcache.driver_header import header
 from hipcache.processes.runner import Completed, SubprocessRunner
@@ -48,7 +48,7 @@ def edited(lab: Lab, text: str, *flags: str, then: Sequence[str] | None = None, 
     lab.write("edited.hip", (line if then is None else "") + text)
     settle()
     runner = Listening()
-    opened = replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
+    opened = replace(open_context(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
     argv = lab.words(*words(lab), *(flags if then is None else then), source="edited.hip")
     assert lab.run(list(argv)).status == 0
     plain = (lab.root / "out.o").read_bytes()

@@ -55,7 +55,7 @@ def test_with_a_slot_for_each_pass_none_waits_for_another(world: World) -> None:
 
 @pytest.mark.parametrize("world", [5], indirect=True)
 def test_one_waits_where_others_hold_the_slots(world: World) -> None:
-    with world.engine.slots.hold(), world.engine.slots.hold():
+    with world.context.slots.hold(), world.context.slots.hold():
         fail(world, "front gfx1030", "gfx1030")
     assert world.ran() == {"front gfx1030"}
 

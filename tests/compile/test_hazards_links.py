@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hip import Lab, kernel, settle
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang import driver
 from hipcache.config import Config
 from hipcache.processes.runner import SubprocessRunner, Traced
@@ -102,10 +102,10 @@ def test_a_plan_is_not_remembered_if_a_change_came_while_the_driver_made_it(lab:
     settle()
     words = [str(compiler), "-###", "--config", f"{current}/c.cfg", f"--gcc-toolchain={lab.root}/gcc"]
     words += ["--offload-arch=gfx906", "-nogpuinc", "-nogpulib", "-c", "k.hip"]
-    engine = open_engine(Config(dir=lab.store), lab.environ, racy=0.03)
+    context = open_context(Config(dir=lab.store), lab.environ, racy=0.03)
     for runner, known in ((Meanwhile(changes[change]), False), (Meanwhile(str), True)):
-        with engine.store.workdir() as scratch:
+        with context.store.workdir() as scratch:
             argv = [lab.compiler, *words[1:]] if known and change == "compiler" else words
-            answered = driver.run(argv[0], argv, engine, runner, lab.root, scratch)
+            answered = driver.run(argv[0], argv, context, runner, lab.root, scratch)
         assert bool(answered.observations) is known
         settle()

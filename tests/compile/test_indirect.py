@@ -10,7 +10,7 @@ import pytest
 from direct_lab import Direct, direct, remembered
 from hip import HIT, LAUNCHER, Lab, only_19, script, settle
 from hipcache.app.front import Compiled, make
-from hipcache.build.engine import Engine, open_engine
+from hipcache.build.context import Context, open_context
 from hipcache.clang.command import parse
 from hipcache.config import Config, load
 from hipcache.direct.provenance import Provenance
@@ -60,49 +60,49 @@ def test_explain_and_the_log_say_why_there_is_no_direct_hit(direct: Direct, tmp_
     assert NOTE not in explained(lab.environ, str(lab.root / "out.o"))
 
 
-def compiled(direct: Direct, racy: float = 0.03, flags: Sequence[str] = ()) -> tuple[Engine, Compiled]:
+def compiled(direct: Direct, racy: float = 0.03, flags: Sequence[str] = ()) -> tuple[Context, Compiled]:
     """The lab's compile from the store."""
     lab = direct.lab
     lab.compile(*flags)
     settle()
-    engine = open_engine(Config(dir=lab.store), lab.environ, racy=racy)
-    done = make(engine, parse(tuple(lab.words(*flags)), str(lab.root), lab.environ), None)
+    context = open_context(Config(dir=lab.store), lab.environ, racy=racy)
+    done = make(context, parse(tuple(lab.words(*flags)), str(lab.root), lab.environ), None)
     assert done.outcome.outcome == HIT
-    return engine, done
+    return context, done
 
 
 def test_a_file_that_changed_behind_the_compile_is_named(direct: Direct) -> None:
-    engine, done = compiled(direct)
-    assert remembered(direct, engine, done) == ""
+    context, done = compiled(direct)
+    assert remembered(direct, context, done) == ""
     header = direct.lab.root / "value.hpp"
     header.write_text(header.read_text() + "\n")
-    assert remembered(direct, engine, done) == f"'{header}' changed meanwhile"
+    assert remembered(direct, context, done) == f"'{header}' changed meanwhile"
 
 
 def test_a_config_file_that_is_young_is_named(direct: Direct) -> None:
     """Its content was not read in this compile, so its age alone tells whether the status stands for it."""
     config = direct.lab.root / ".hipcache.yaml"
     config.write_text("# as by default\n")
-    engine, done = compiled(direct, racy=300)
+    context, done = compiled(direct, racy=300)
     system = load(direct.lab.environ).system_paths  # the tests' compiler may be young, too
-    assert remembered(direct, engine, done, system) == f"'{config}' was changed too recently"
+    assert remembered(direct, context, done, system) == f"'{config}' was changed too recently"
     os.utime(config, (1, 1))
-    assert remembered(direct, engine, done, system) == f"'{config}' was changed too recently", "its status was"
+    assert remembered(direct, context, done, system) == f"'{config}' was changed too recently", "its status was"
 
 
 @pytest.mark.files
 def test_an_output_that_was_evicted_is_told(direct: Direct) -> None:
-    engine, done = compiled(direct)
+    context, done = compiled(direct)
     assert isinstance(done.provenance, Provenance)
     (output,) = done.provenance.outputs.files
     (direct.lab.store / "v2/blobs" / output.digest).unlink()
-    assert remembered(direct, engine, done) == "the store no longer has what it made"
+    assert remembered(direct, context, done) == "the store no longer has what it made"
 
 
 def test_a_record_that_cannot_be_written_is_told(direct: Direct) -> None:
-    engine, done = compiled(direct)
+    context, done = compiled(direct)
     place = direct.record().parent
     place.rename(place.with_name("moved"))
     place.write_text("no directory")
-    why = remembered(direct, engine, done)
+    why = remembered(direct, context, done)
     assert why == f"cannot store '{place}': Not a directory"

@@ -11,7 +11,7 @@ from direct_lab import Direct, direct, remembered
 from hip import HIT, Lab, settle
 from hipcache.app.front import Compiled, make
 from hipcache.base import native
-from hipcache.build.engine import Engine, open_engine
+from hipcache.build.context import Context, open_context
 from hipcache.clang import driver
 from hipcache.clang.command import parse
 from hipcache.clang.driver import why_unknown
@@ -39,9 +39,9 @@ def test_a_compile_for_this_processor_is_a_direct_hit(direct: Direct, flags: Seq
     assert direct.lab.compile(*flags).outcome == HIT
 
 
-def engine_of(lab: Lab) -> Engine:
+def engine_of(lab: Lab) -> Context:
     """In this process."""
-    return open_engine(Config(dir=lab.store), lab.environ, racy=0.03)
+    return open_context(Config(dir=lab.store), lab.environ, racy=0.03)
 
 
 def made(lab: Lab) -> Compiled:

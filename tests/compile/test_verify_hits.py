@@ -11,7 +11,7 @@ import pytest
 from hip import HIT, LAUNCHER, Lab, only_19, script
 from hipcache import config as settings
 from hipcache.base.values import replace
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang.command import parse_each
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.verify import comparison
@@ -125,8 +125,8 @@ class Noisy(SubprocessRunner):
 def test_a_compiler_that_differs_from_itself_is_told_apart(lab: Lab, capfd: pytest.CaptureFixture[str]) -> None:
     lab.warm()
     config, words = settings.load(lab.environ), lab.words()
-    engine = replace(open_engine(config, lab.environ), runner=Noisy())
-    comparison.compare(engine, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
+    context = replace(open_context(config, lab.environ), runner=Noisy())
+    comparison.compare(context, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
     assert verified(lab) == {"varying": 1}
     assert capfd.readouterr().err == ""
     assert b"1 not reproducible by the compiler itself" in lab.hipcache("stats").out
@@ -142,7 +142,7 @@ def test_where_the_compiler_fails_it_says_why(lab: Lab) -> None:
     commands = parse_each(tuple(words), str(lab.root), lab.environ)
     with pytest.raises(comparison.CompilerFails):
         comparison.compare(
-            replace(open_engine(config, lab.environ), runner=Broken(str(broken))),
+            replace(open_context(config, lab.environ), runner=Broken(str(broken))),
             commands,
             words,
             str(lab.root),

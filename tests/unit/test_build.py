@@ -232,7 +232,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     from hip import COMPILERS, LLVM
     from hipcache.app import front, kinds
     from hipcache.app.kinds import Kind
-    from hipcache.build.engine import open_engine
+    from hipcache.build.context import open_context
     from hipcache.clang.command import parse
     from hipcache.config import Config
     from hipcache.execution import Planned
@@ -254,7 +254,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     (tmp_path / "k.nothing.hip").touch()
     words = (str(LLVM[COMPILERS[0]] / "bin/clang++"), "-x", "hip", "-c", "k.nothing.hip", "-o", "out.o")
     environ: Sequence[tuple[str, str]] = [("PATH", "/usr/bin:/bin")]
-    engine = open_engine(Config(dir=tmp_path / "store"), dict(environ))
-    (done,), _ = front.make_each(engine, [parse(words, str(tmp_path), dict(environ))], None)
+    context = open_context(Config(dir=tmp_path / "store"), dict(environ))
+    (done,), _ = front.make_each(context, [parse(words, str(tmp_path), dict(environ))], None)
     assert (tmp_path / "out.o").read_bytes() == b"nothing"
     assert done.outcome.outcome == "hit", "no unit of it has missed"

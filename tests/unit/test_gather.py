@@ -149,10 +149,10 @@ def test_a_program_that_does_not_bear_the_library_is_asked_without(says: str, st
     }}
     """
     program = compiled(tmp_path, source)
-    engine: Any = SimpleNamespace(environ={"PATH": os.defpath}, clock=time.time)
+    context: Any = SimpleNamespace(environ={"PATH": os.defpath}, clock=time.time)
     told = b""
     try:
-        told = os.fsencode(driver.run(program, [program, "-###"], engine, SubprocessRunner(), tmp_path, tmp_path).text)
+        told = os.fsencode(driver.run(program, [program, "-###"], context, SubprocessRunner(), tmp_path, tmp_path).text)
     except JobFailed as failed:
         told = failed.said
     assert told.decode() == ("plan\n" if starts == 2 else f"{says}\n")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.config import Config
 from hipcache.inputs import identity
 from hipcache.inputs.file_manager import RACY
@@ -149,8 +149,8 @@ def test_a_memo_that_does_not_read_is_made_anew(damage: bytes, tmp_path: Path) -
 def test_a_memo_that_cannot_be_written_costs_only_speed(tmp_path: Path, read_only: bool) -> None:
     (tmp_path / "tool").write_bytes(b"one")
     (tmp_path / "store").touch()
-    engine = open_engine(Config(dir=tmp_path / "store", readonly=read_only), {})
-    assert Identities(Loader(), {}, engine.memos, much_later()).digest(str(tmp_path / "tool"))
+    context = open_context(Config(dir=tmp_path / "store", readonly=read_only), {})
+    assert Identities(Loader(), {}, context.memos, much_later()).digest(str(tmp_path / "tool"))
 
 
 # Dynamic programs
@@ -279,10 +279,10 @@ def test_the_same_program_elsewhere_has_the_same_identity(program: Program) -> N
 
 def test_a_memo_in_the_store_is_sound_to_verify_and_never_unpacks_to_more_than_it_may(tmp_path: Path) -> None:
     (tmp_path / "tool").write_bytes(b"one")
-    engine = open_engine(Config(dir=tmp_path / "store"), {})
-    assert Identities(Loader(), {}, engine.memos, much_later()).digest(str(tmp_path / "tool"))
+    context = open_context(Config(dir=tmp_path / "store"), {})
+    assert Identities(Loader(), {}, context.memos, much_later()).digest(str(tmp_path / "tool"))
     store = LocalStore(tmp_path / "store", max_bytes=0)
     assert [verb.check(store).records, verb.check(store).damaged] == [1, []]
     bomb = zlib.compress(bytes(identity.MOST_MEMO + 1))
     store.put_action("0" * 64, bomb)
-    assert engine.memos.load("0" * 64) is None
+    assert context.memos.load("0" * 64) is None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.execution.session import Jobs
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.processes.slots import SharedSlots
@@ -26,10 +26,10 @@ def test_a_compiler_may_use_huge_pages_unless_the_user_says_otherwise(
     tmp_path: Path, given: Mapping[str, str], expected: str
 ) -> None:
     store = LocalStore(tmp_path / "store", max_bytes=0)
-    engine = Engine(
+    context = Context(
         store=store, runner=SubprocessRunner(), slots=SharedSlots(1, ""), environ={"A": "b", **given}, clock=time.time
     )
-    jobs = Jobs(engine, str(tmp_path))
+    jobs = Jobs(context, str(tmp_path))
     lines = jobs.attempt(["/usr/bin/env"]).stdout.decode().splitlines()
     assert sorted(lines) == sorted(["A=b", f"GLIBC_TUNABLES={expected}"])
     here = jobs.attempt(["/usr/bin/env"], environ=jobs.environ_here()).stdout.decode().splitlines()

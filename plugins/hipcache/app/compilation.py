@@ -13,7 +13,7 @@ from hipcache.app.ending import Interrupted, become, become_again, die, take_sig
 from hipcache.app.fallback import Call
 from hipcache.base import features
 from hipcache.base.errors import CompilerFails, HipcacheError
-from hipcache.build.engine import Engine, open_engine
+from hipcache.build.context import Context, open_context
 from hipcache.clang.command import Command
 from hipcache.report import conditions, telling
 from hipcache.report.outcome import HIT
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
     """Make the compiles of a command that is ours: they end well, or as `fallback` has it. `commands`: as of
     `kinds.read`. Gives the exit status; does not return if the user's command takes this process over."""
-    engine: Engine | None = None
+    context: Context | None = None
     config = call.config
     try:
         take_signals()
         conditions.tell(conditions.under(config), call.environ)
-        engine = open_engine(config, call.environ, racy=racy)
-        commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
+        context = open_context(config, call.environ, racy=racy)
+        commands, context = kinds.unwrapped(context, commands, call.argv, call.cwd)
         columns = telling.columns(call.environ)
-        done, provenance = front.make_each(engine, commands, columns)
+        done, provenance = front.make_each(context, commands, columns)
     except (Exception, Interrupted) as error:
-        if engine is not None:
-            engine.runner.kill()
+        if context is not None:
+            context.runner.kill()
         if isinstance(error, Interrupted):
             raise
-        if engine is not None:
-            _pack(engine, config)
+        if context is not None:
+            _pack(context, config)
         return fallback.after(error, call, commands)
     _tell(call, commands, done)
     # Who wants nothing of the store, or leaves it as it is, gets no record.
     if not (config.readonly or config.recache):
-        _remember(engine, provenance, done, call, terminal=columns is not None)
-    return _verify(engine, commands, done, call)
+        _remember(context, provenance, done, call, terminal=columns is not None)
+    return _verify(context, commands, done, call)
 
 
 def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> None:
@@ -63,28 +63,28 @@ def _tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> 
 
 
 def _remember(
-    engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
+    context: Context, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
 ) -> None:
     """Everything is written and counted: store the direct record, or say why not, and pack what was stored."""
     try:
-        why = _recorded(engine, provenance, done, call, terminal=terminal)
+        why = _recorded(context, provenance, done, call, terminal=terminal)
         for compiled in done:
             telling.indirect(call.config, compiled.record, why)
     except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
-    _pack(engine, call.config)
+    _pack(context, call.config)
 
 
-def _pack(engine: Engine, config: settings.Config) -> None:
+def _pack(context: Context, config: settings.Config) -> None:
     """What was stored, also by a compile that failed. Only room is lost where this does."""
     try:
-        engine.store.pack()
+        context.store.pack()
     except Exception as error:
         telling.log_fault(config, error)
 
 
 def _recorded(
-    engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
+    context: Context, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
 ) -> str:
     """Gives in words why there is no record."""
     if provenance is None:
@@ -97,7 +97,7 @@ def _recorded(
         return provenance.why
 
     return remember(
-        engine,
+        context,
         call.argv,
         call.cwd,
         call.environ,
@@ -111,20 +111,20 @@ def _recorded(
     )
 
 
-def _verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:
+def _verify(context: Context, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:
     """If all was a hit and it is this compile's turn, compare it with what the compiler makes."""
     is_hit = all(compiled.outcome.outcome == HIT for compiled in done)
-    return _compare(engine, commands, call) if call.config.verify and is_hit and call.config.is_drawn() else 0
+    return _compare(context, commands, call) if call.config.verify and is_hit and call.config.is_drawn() else 0
 
 
-def _compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
+def _compare(context: Context, commands: tuple[Command, ...], call: Call) -> int:
     """Compare what was served with what the compiler makes. The outputs are there, whatever happens here."""
     try:
         take_signals()
         for check in features.modules("HIT_CHECK"):
-            check.compare(engine, commands, call.argv, call.cwd, call.config)
+            check.compare(context, commands, call.argv, call.cwd, call.config)
     except Interrupted as interrupted:
-        engine.runner.kill()
+        context.runner.kill()
         die(interrupted.number)
     except CompilerFails:
         print("hipcache: the store has an object for this command, but the compiler fails:", file=sys.stderr)
@@ -137,10 +137,10 @@ def _compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
 def compare_served(call: Call) -> int:
     """The same for a command that was just a direct hit."""
     try:
-        engine = open_engine(call.config, call.environ)
+        context = open_context(call.config, call.environ)
         commands = kinds.read(tuple(call.argv), call.cwd, call.environ, call.config)
-        commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
+        commands, context = kinds.unwrapped(context, commands, call.argv, call.cwd)
     except HipcacheError as error:
         telling.log(call.config, f"not compared: {error}")
         return 0
-    return _compare(engine, commands, call)
+    return _compare(context, commands, call)

@@ -9,7 +9,7 @@ from hipcache.app import kinds
 from hipcache.base.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
 from hipcache.build import End, Graph, Unit
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.build.loop import build
 from hipcache.clang import tools
 from hipcache.clang.command import Command
@@ -24,18 +24,18 @@ from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 
 
-def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
+def make(context: Context, command: Command, columns: int | None) -> Compiled:
     """Do what the command asks for. `columns`: the width of the terminal for the messages, or None without a terminal.
 
     Raises PassThrough or StoreError if the user's own command must run instead, and JobFailed if it must run because it
     fails. In each case nothing has been written, except by a program's compiles and its linker."""
     kind = kinds.of(command)
-    if kind.script and is_script(tools.which(command.compiler, command.cwd, engine.environ)):
+    if kind.script and is_script(tools.which(command.compiler, command.cwd, context.environ)):
         from hipcache.clang import script
 
-        command, engine = script.through_script(engine, command)
+        command, context = script.through_script(context, command)
         kind = kinds.of(command)
-    with Session(engine, command) as session:
+    with Session(context, command) as session:
         stages, ends = [kind.planner(session, columns)], dict[str, End]()  # 1.
         _build(stages[0], session, ends)
         while following := stages[-1].then(ends):
@@ -58,27 +58,27 @@ def _build(planned: Planned, session: Session, ends: dict[str, End]) -> None:
 
 
 def make_each(
-    engine: Engine, commands: Sequence[Command], columns: int | None
+    context: Context, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:
     """The result of each of `commands` (one per source of the user's command), and what a direct hit of all of them
     needs, or why there can be none. Raises as `front.make`; the user's own command then overwrites the outputs written
     so far."""
     if len(commands) > 1:
-        return _make_several(engine, commands, columns)
-    done = make(engine, commands[0], columns)
+        return _make_several(context, commands, columns)
+    done = make(context, commands[0], columns)
     return [done], done.provenance
 
 
 def _make_several(
-    engine: Engine, commands: Sequence[Command], columns: int | None
+    context: Context, commands: Sequence[Command], columns: int | None
 ) -> tuple[list[Compiled], Provenance | Indirect | None]:
     from hipcache.clang import driver, dry_run
     from hipcache.inputs import watched
 
     first = commands[0]
-    if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
+    if is_script(tools.which(first.compiler, first.cwd, context.environ)):
         raise PassThrough("several_sources", "for a script in place of the compiler")
-    jobs, looked = dry_run.count_jobs(first.part_of, first.cwd, engine)
+    jobs, looked = dry_run.count_jobs(first.part_of, first.cwd, context)
     if first.output:
         raise PassThrough("several_sources", "they have one output")
     done: list[Compiled] = []
@@ -86,7 +86,7 @@ def _make_several(
         for command in commands:
             if command.assembles:
                 raise PassThrough("not_hip", command.source)
-            done.append(make(engine, command, columns))
+            done.append(make(context, command, columns))
     except CommandFailed as failed:  # that of one source, behind which the driver goes on with the others
         raise JobFailed(failed.job, failed.status) from failed
     if sum(compiled.jobs for compiled in done) != jobs or any(compiled.has_messages for compiled in done):
@@ -137,7 +137,7 @@ def account(
 
 def _account(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
     """The outcome of each unit, and why it missed, compared with the last compile of this object or program."""
-    old = session.engine.compared(path) if any(unit_end.missed for unit_end in units) else None
+    old = session.context.compared(path) if any(unit_end.missed for unit_end in units) else None
     told = [_explained(session, unit_end, old) for unit_end in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
     end = HIT if all(unit_end.hit for unit_end in units) else PARTIAL if hits or jobs else MISS
@@ -157,10 +157,10 @@ def _account(session: Session, units: Sequence[Ended], path: str) -> tuple[Recor
 
 def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) -> Record:
     """The record of this compile of `path`."""
-    engine, command = session.engine, session.command
+    context, command = session.context, session.command
     notes = dict.fromkeys([*session.notes, *session.served])
-    variables = {name: engine.environ[name] for name in VARIABLES if name in engine.environ}
-    made, seals = engine.clock(), (engine.seal.namespace, engine.seal.key)
+    variables = {name: context.environ[name] for name in VARIABLES if name in context.environ}
+    made, seals = context.clock(), (context.seal.namespace, context.seal.key)
     return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units), *seals)
 
 
@@ -194,8 +194,8 @@ def _explained(session: Session, unit: Ended, old: Record | None) -> UnitRecord:
         return unit.unit
     from hipcache.report.causes import RECACHED, why
 
-    engine = session.engine
-    if engine.recache:
+    context = session.context
+    if context.recache:
         return replace(unit.unit, why=(RECACHED,))
-    seals = engine.seal.namespace, engine.seal.key
-    return replace(unit.unit, why=why(unit.unit, unit.missed, old, engine.environ, session.shelves.reads.get, *seals))
+    seals = context.seal.namespace, context.seal.key
+    return replace(unit.unit, why=why(unit.unit, unit.missed, old, context.environ, session.shelves.reads.get, *seals))

@@ -19,7 +19,7 @@ from hipcache.clang.command import Command, parse_each
 from hipcache.config import Config
 
 if TYPE_CHECKING:
-    from hipcache.build.engine import Engine
+    from hipcache.build.context import Context
     from hipcache.execution import Planner
 
 
@@ -91,12 +91,12 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
 
 
 def unwrapped(
-    engine: Engine, commands: tuple[Command, ...], argv: Sequence[str], cwd: str
-) -> tuple[tuple[Command, ...], Engine]:
-    """The commands themselves, or, if there are none, those that hipcc runs for `argv`, and the engine with the
+    context: Context, commands: tuple[Command, ...], argv: Sequence[str], cwd: str
+) -> tuple[tuple[Command, ...], Context]:
+    """The commands themselves, or, if there are none, those that hipcc runs for `argv`, and the context with the
     environment for them. Raises PassThrough, StoreError."""
     if commands:
-        return commands, engine
+        return commands, context
     from hipcache.clang import script
 
-    return script.unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))
+    return script.unwrap(context, tools.behind(argv), cwd, context.runner, tuple(argv))

@@ -19,7 +19,7 @@ from hipcache.report import conditions
 
 def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -> int:
     """The exit status of the compile; does not return if the user's command takes this process over. `racy`: see
-    `Engine`."""
+    `Context`."""
     try:
         status = _launch(argv, environ, racy)
         end_by_signals()  # all is done

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hipcache import config
 from hipcache.app import kinds
 from hipcache.base.errors import JobFailed, LibraryError, PassThrough, StoreError
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.clang import script
 from hipcache.execution.session import Session
 from hipcache.report import conditions
@@ -35,11 +35,11 @@ def why_passed_through(compiler: Sequence[str], environ: Mapping[str, str]) -> s
         argv = (*compiler, "-c", _SOURCE, "-o", _OBJECT)
         try:
             settings = config.load(own)
-            engine = open_engine(settings, own)
-            commands, engine = kinds.unwrapped(engine, kinds.read(argv, place, own, settings), argv, place)
+            context = open_context(settings, own)
+            commands, context = kinds.unwrapped(context, kinds.read(argv, place, own, settings), argv, place)
             for typed in commands:
-                command, engine = script.through_script(engine, typed)
-                with Session(engine, command) as session:
+                command, context = script.through_script(context, typed)
+                with Session(context, command) as session:
                     kinds.of(command).planner(session, None)
         except PassThrough as reason:
             return str(reason)

@@ -1,6 +1,6 @@
 """What any build does, with no word of clang: actions with their results (`action`), their order (`graph`), the `loop`
 over them with its caches, the protocols of `storage`, what is delivered (`delivery`, `depfile`), and the world outside
-(`engine`)."""
+(`context`)."""
 
 from hipcache.build.action import (
     EACH_TIME,

@@ -14,7 +14,7 @@ from hipcache.base.errors import StoreError
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.inputs.readset import ReadSet
 
@@ -156,7 +156,7 @@ class Shelves:
     that are put and asked for, where a remote is to have them; `reads`: read sets. `note`, `refusal`: as of `Shelf`;
     `serve` takes in words what was served from elsewhere."""
 
-    engine: Engine
+    context: Context
     note: Callable[[str], None]
     refusal: Callable[[], str]
     serve: Callable[[str], object]
@@ -166,9 +166,9 @@ class Shelves:
     noted: NotedActions | None = None
 
     def __post_init__(self) -> None:
-        store, actions = self.engine.store, LocalActions(self.engine.store)
-        self.near = self.shelf = Shelf(actions, LocalContents(store), self.note, self.refusal, self.engine.recache)
-        if self.engine.remote:
+        store, actions = self.context.store, LocalActions(self.context.store)
+        self.near = self.shelf = Shelf(actions, LocalContents(store), self.note, self.refusal, self.context.recache)
+        if self.context.remote:
             from hipcache.build.storage import NotedActions
 
             self.noted = NotedActions(actions)
@@ -177,5 +177,5 @@ class Shelves:
 
     def queue(self) -> None:
         """Have sent to the remote what was put."""
-        if self.engine.remote and self.noted and self.noted.put_keys:
-            self.engine.remote().queue(list(self.noted.put_keys), list(self.noted.got_keys))
+        if self.context.remote and self.noted and self.noted.put_keys:
+            self.context.remote().queue(list(self.noted.put_keys), list(self.noted.got_keys))

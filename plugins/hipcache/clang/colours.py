@@ -23,7 +23,7 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import tool_answers
 from hipcache.clang.command import Command
 from hipcache.clang.tool_answers import Answer
@@ -100,27 +100,27 @@ class Format:
 
 
 def ask(
-    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+    command: Command, context: Context, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
 ) -> Format:
     """`columns`, `scratch`: as of `dry_run.ask`. Raises PassThrough."""
     if columns is None:
         return Format((), ())
-    program = find(command.compiler, command.cwd, engine.environ)
+    program = find(command.compiler, command.cwd, context.environ)
     argv = [command.compiler, *_QUESTION]
-    question = tool_answers.question("colours", program, argv, command.cwd, engine.environ)
-    found = tool_answers.recall(engine, question)
+    question = tool_answers.question("colours", program, argv, command.cwd, context.environ)
+    found = tool_answers.recall(context, question)
     if found is None:
-        found = _asked(program, argv, command.cwd, engine, runner, scratch())
-        tool_answers.remember(engine, question, found)
+        found = _asked(program, argv, command.cwd, context, runner, scratch())
+        tool_answers.remember(context, question, found)
     colours = ("-fcolor-diagnostics",) if '"-fcolor-diagnostics"' in found.text else ()
     of_terminal = not columns and f"-fmessage-length={_COLUMNS}" in found.text
     width = os.get_terminal_size(1).columns if of_terminal and os.isatty(1) else columns
     return Format((*colours, f"-fmessage-length={width}"), found.observations or None, of_terminal)
 
 
-def _asked(program: str, argv: Sequence[str], cwd: str, engine: Engine, runner: Runner, scratch: Path) -> Answer:
-    env = {name: value for name, value in engine.environ.items() if name != "COLUMNS"} | {"TMPDIR": str(scratch)}
-    started = engine.clock()
+def _asked(program: str, argv: Sequence[str], cwd: str, context: Context, runner: Runner, scratch: Path) -> Answer:
+    env = {name: value for name, value in context.environ.items() if name != "COLUMNS"} | {"TMPDIR": str(scratch)}
+    started = context.clock()
     words = [*_BOTH, program, *argv[1:]]
     try:
         traced = on_terminal(lambda err: runner.trace(words, cwd=Path(cwd), env=env, stderr=err))

@@ -12,7 +12,7 @@ from hipcache.base import native
 from hipcache.base.errors import JobFailed, PassThrough, in_words, passing_through
 from hipcache.base.paths import is_stream, names_stream
 from hipcache.base.patterns import pattern
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import cuid, tool_answers, tools
 from hipcache.clang.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.clang.command import Command, messages_file, tokenize
@@ -164,44 +164,44 @@ def as_typed(text: str, words: Sequence[str], command: Command) -> str:
 
 
 def answer(
-    argv: list[str], arguments: Sequence[str], cwd: str, engine: Engine, runner: Runner, scratch: Callable[[], Path]
+    argv: list[str], arguments: Sequence[str], cwd: str, context: Context, runner: Runner, scratch: Callable[[], Path]
 ) -> tuple[str, Answer]:
     """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
     was remembered, if that still holds. Raises PassThrough, JobFailed."""
-    program = tools.find(argv[0], cwd, engine.environ)
-    question = tool_answers.question("plan", program, argv, cwd, engine.environ)
-    found = tool_answers.recall(engine, question)
+    program = tools.find(argv[0], cwd, context.environ)
+    question = tool_answers.question("plan", program, argv, cwd, context.environ)
+    found = tool_answers.recall(context, question)
     if found is None:
-        check_edits(engine.environ)
+        check_edits(context.environ)
         asking = list(filter(_NATIVE.search, arguments))
         processor = observe.processor() if asking else None
-        found = run(program, argv, engine, runner, Path(cwd), scratch())
-        if any("native" in word for word in added_options(found.text, engine.environ)):
+        found = run(program, argv, context, runner, Path(cwd), scratch())
+        if any("native" in word for word in added_options(found.text, context.environ)):
             found = Answer(found.text, ())
         elif asking:
             found = _beside(found, processor if all(map(_OF_PROCESSOR.fullmatch, asking)) else None)
-        tool_answers.remember(engine, question, found)
+        tool_answers.remember(context, question, found)
     return program, found
 
 
 def answer_with(
-    ours: Sequence[str], command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]
+    ours: Sequence[str], command: Command, context: Context, runner: Runner, scratch: Callable[[], Path]
 ) -> tuple[str, list[str], Answer]:
     """The same for the command with those of our options that the driver has a use for, and that the user has not
     chosen in a configuration file: these stand before ours, which would count instead. Also the words for that."""
     words = words_for(command, ours)
     try:
-        program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+        program, found = answer(words, command.arguments, command.cwd, context, runner, scratch)
     except JobFailed as failed:  # maybe of a warning about ours, by -Werror
         used = [word for word in ours if _is_used(word, os.fsdecode(failed.said))]
         if used == [*ours]:
             raise
-        return answer_with(used, command, engine, runner, scratch)
-    kept = kept_options([word for word in ours if _is_used(word, found.text)], found.text, engine.environ)
+        return answer_with(used, command, context, runner, scratch)
+    kept = kept_options([word for word in ours if _is_used(word, found.text)], found.text, context.environ)
     if kept == [*ours]:
         return program, words, found
     words, before = words_for(command, kept), found.observations
-    program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    program, found = answer(words, command.arguments, command.cwd, context, runner, scratch)
     looked = (*before, *found.observations) if before and found.observations else ()
     return program, words, Answer(found.text, looked)
 
@@ -237,11 +237,11 @@ def check_messages(text: str) -> None:
         raise JobFailed(DRIVER, 1)
 
 
-def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:
-    env = {**engine.environ, "TMPDIR": str(scratch)}
+def run(program: str, argv: list[str], context: Context, runner: Runner, cwd: Path, scratch: Path) -> Answer:
+    env = {**context.environ, "TMPDIR": str(scratch)}
     # A program that does not bear the library (AddressSanitizer's comes first) is asked without.
-    for more in (native.for_plans(program, engine.environ), {}):
-        started = engine.clock()
+    for more in (native.for_plans(program, context.environ), {}):
+        started = context.clock()
         try:
             traced = runner.trace(argv, cwd=cwd, env={**env, **more}, program=program)
         except OSError as error:

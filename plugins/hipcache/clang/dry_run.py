@@ -24,7 +24,7 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, field, replace
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import assembler, colours, driver, plan, tools
 from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.command import Command, messages_file
@@ -69,7 +69,7 @@ class Image:
 class DryRuns:
     """Asks the wrapper and its clang. `looked`: every path that they looked at; None if unknown."""
 
-    engine: Engine
+    context: Context
     runner: Runner
     cwd: str
     scratch: Callable[[], Path]
@@ -79,31 +79,31 @@ class DryRuns:
         """What the wrapper prints, in a directory with that package."""
         for program in (package[0], wrapper[0]):
             self._check(program)
-        key = question("wrapper plan", package[0], [*package, *wrapper], "", self.engine.environ)
-        found = recall(self.engine, key)
+        key = question("wrapper plan", package[0], [*package, *wrapper], "", self.context.environ)
+        found = recall(self.context, key)
         if found is None:
             place = self.scratch() / "wrapper"
             place.mkdir(exist_ok=True)
             looked: list[driver.Observations] = []
             for argv in (package, wrapper):
-                found = driver.run(argv[0], list(argv), self.engine, self.runner, place, place)
+                found = driver.run(argv[0], list(argv), self.context, self.runner, place, place)
                 looked.append(found.observations)
             assert found
             whole = (*looked[0], *looked[1]) if all(looked) else ()
             found = Answer(found.text.replace(f"{place}/", ""), whole)
-            remember(self.engine, key, found)
+            remember(self.context, key, found)
         return self._text(found)
 
     def clang(self, argv: Sequence[str]) -> str:
         """The plan of that command."""
         self._check(argv[0])
         words = [argv[0], "-###", *argv[1:]]
-        _, found = driver.answer(words, argv[1:], self.cwd, self.engine, self.runner, self.scratch)
+        _, found = driver.answer(words, argv[1:], self.cwd, self.context, self.runner, self.scratch)
         return self._text(found)
 
     def _check(self, program: str) -> None:
         """These programs are only asked, never run: a script may do more than what it stands for prints."""
-        if is_script(tools.find(program, self.cwd, self.engine.environ)):
+        if is_script(tools.find(program, self.cwd, self.context.environ)):
             raise PassThrough("plan", f"'{program}' is a script, which may do more than it prints")
 
     def _text(self, found: Answer) -> str:
@@ -228,21 +228,21 @@ class AskedToAssemble:
 
 
 def ask(
-    command: Command, cuid: str, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+    command: Command, cuid: str, context: Context, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
 ) -> Asked:
     """The plan for `command`. `cuid` is empty if the user has chosen one; `columns`: the width of the terminal
     that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough, and JobFailed
     if the driver refuses the command."""
     command, messages = _without_messages_file(command)
-    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
+    messages_as = colours.ask(command, context, runner, columns=columns, scratch=scratch)
     ours = [*messages_as.options, *([f"-cuid={cuid}"] if cuid else [])]
-    program, words, found = driver.answer_with(ours, command, engine, runner, scratch)
-    driver.check_options(found.text, engine.environ, _why_passed_through)
-    more = driver.counted_options(found.text, engine.environ, command.cwd)
+    program, words, found = driver.answer_with(ours, command, context, runner, scratch)
+    driver.check_options(found.text, context.environ, _why_passed_through)
+    more = driver.counted_options(found.text, context.environ, command.cwd)
     text = driver.as_typed(found.text, words, command)
     text = driver.with_messages_to(text, messages) if messages else text
-    wrapper = DryRuns(engine, runner, command.cwd, scratch)
+    wrapper = DryRuns(context, runner, command.cwd, scratch)
     parsed = plan.parse(text, command.side, partial(flat, asked=wrapper))
     plan.check_side_outputs(parsed, command.path)
     looked = () if wrapper.looked is None else (*found.observations, *wrapper.looked)
@@ -263,29 +263,29 @@ def _without_messages_file(command: Command) -> tuple[Command, str]:
     return replace(command, argv=driver.to_plan(command.argv)), name
 
 
-def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:
+def ask_assembler(command: Command, context: Context, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:
     """The plan for a source of a GPU's assembler. As `ask`; raises PassThrough also if the driver has something to
     say, which it would say in another look on a terminal."""
     if messages_file(("", *command.arguments))[0]:
         raise PassThrough("side_output", SERIALIZE[0])
     words = driver.words_for(command, [])
-    program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-    driver.check_options(found.text, engine.environ, _why_passed_through)
+    program, found = driver.answer(words, command.arguments, command.cwd, context, runner, scratch)
+    driver.check_options(found.text, context.environ, _why_passed_through)
     jobs, messages = split(found.text)
     if messages:
         raise PassThrough("job_output", f"the driver printed: {messages.strip()[:200]}")
     return AskedToAssemble(assembler.parse(jobs), program, found.observations)
 
 
-def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, driver.Observations]:
+def count_jobs(argv: tuple[str, ...], cwd: str, context: Context) -> tuple[int, driver.Observations]:
     """The number of jobs that the driver plans for a command of several sources, and all that it looked at for that
     (nothing if that is not known). Raises JobFailed, and PassThrough also if it has something to say: it says that
     once, for all sources."""
     if messages_file(argv)[0]:
         raise PassThrough("several_sources", SERIALIZE[0])
     words = [argv[0], "-###", *argv[1:]]
-    with engine.store.workdir() as scratch:
-        _, found = driver.answer(words, argv, cwd, engine, engine.runner, lambda: scratch)
+    with context.store.workdir() as scratch:
+        _, found = driver.answer(words, argv, cwd, context, context.runner, lambda: scratch)
     driver.check_messages(found.text)
     jobs, messages = split(found.text)
     if messages:

@@ -35,7 +35,7 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.patterns import pattern
 from hipcache.base.values import replace
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import tool_answers, tools
 from hipcache.clang.command import (
     COMPILES,
@@ -95,25 +95,25 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 def unwrap(
-    engine: Engine, argv: tuple[str, ...], cwd: str, runner: Runner, typed: tuple[str, ...]
-) -> tuple[tuple[Command, ...], Engine]:
-    """The compile that hipcc would run for `argv` (one for each source), and the engine with the environment that it
+    context: Context, argv: tuple[str, ...], cwd: str, runner: Runner, typed: tuple[str, ...]
+) -> tuple[tuple[Command, ...], Context]:
+    """The compile that hipcc would run for `argv` (one for each source), and the context with the environment that it
     would run it in. `typed`: the whole command of the user. Raises PassThrough, StoreError."""
-    program = tools.which(argv[0], cwd, engine.environ)
+    program = tools.which(argv[0], cwd, context.environ)
     if not program:
         raise PassThrough("wrapper", f"no '{argv[0]}' on PATH")
-    unwrapped, words, inner = _behind(engine, program, argv, cwd, runner)
+    unwrapped, words, inner = _behind(context, program, argv, cwd, runner)
     commands = parse_each(words, cwd, inner.environ)
     return tuple(replace(command, typed=typed, unwrapped=(unwrapped,)) for command in commands), inner
 
 
-def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
-    """The command itself, or, if its compiler is a script, the compile that the script would run, and the engine with
+def through_script(context: Context, command: Command) -> tuple[Command, Context]:
+    """The command itself, or, if its compiler is a script, the compile that the script would run, and the context with
     the environment for it. Raises PassThrough, StoreError."""
-    program = tools.which(command.compiler, command.cwd, engine.environ)
+    program = tools.which(command.compiler, command.cwd, context.environ)
     if not is_script(program):
-        return command, engine
-    unwrapped, words, inner = _behind(engine, program, command.argv, command.cwd, engine.runner)
+        return command, context
+    unwrapped, words, inner = _behind(context, program, command.argv, command.cwd, context.runner)
     found = command
     if words[1:] != command.argv[1:]:
         found = parse(words, command.cwd, inner.environ, typed=command.typed)
@@ -121,43 +121,45 @@ def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
 
 
 def _behind(
-    engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
-) -> tuple[Unwrapped, tuple[str, ...], Engine]:
-    """The command that `program` runs for `argv`, and the engine with the environment of that command."""
-    question = tool_answers.question("wrapper, run twice", program, argv, cwd, engine.environ)
-    answer = tool_answers.recall(engine, question)
+    context: Context, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
+) -> tuple[Unwrapped, tuple[str, ...], Context]:
+    """The command that `program` runs for `argv`, and the context with the environment of that command."""
+    question = tool_answers.question("wrapper, run twice", program, argv, cwd, context.environ)
+    answer = tool_answers.recall(context, question)
     if answer is None:
         started = list[str]()
-        reached = _ask(engine, program, argv, cwd, runner, started)
+        reached = _ask(context, program, argv, cwd, runner, started)
         if is_script(program):
             _check_texts(
                 [program, *(observation.path for observation in reached.observations if observation.how == READ)],
                 started,
             )
-        text = _text(engine, reached)
+        text = _text(context, reached)
         twice = is_script(program) and not tools.is_hipcc(program)
-        if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner, [])):
+        if twice and text != _text(context, _ask(context, program, argv, cwd, runner, [])):
             raise PassThrough("wrapper", "it makes another command each time")
         answer = tool_answers.Answer(text, reached.observations)
-        tool_answers.remember(engine, question, answer)
+        tool_answers.remember(context, question, answer)
     found = json.loads(answer.text)
-    changed = {**engine.environ, **found["environ"]}
+    changed = {**context.environ, **found["environ"]}
     environ = {name: value for name, value in changed.items() if value is not None}
-    return Unwrapped(argv[0], program, answer.observations), tuple(found["argv"]), replace(engine, environ=environ)
+    return Unwrapped(argv[0], program, answer.observations), tuple(found["argv"]), replace(context, environ=environ)
 
 
-def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner, started: list[str]) -> Reached:
+def _ask(
+    context: Context, program: str, argv: tuple[str, ...], cwd: str, runner: Runner, started: list[str]
+) -> Reached:
     """Adds the names of all programs that start on the way to `started`."""
 
     def compiles(words: tuple[str, ...]) -> bool:
         started.extend(words[:1])
         return _compiles(words)
 
-    with engine.store.workdir() as scratch:
-        env = {**engine.environ, "TMPDIR": str(scratch)}
+    with context.store.workdir() as scratch:
+        env = {**context.environ, "TMPDIR": str(scratch)}
         reached = runner.until(compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
     if isinstance(reached, str):
-        named = "HCC_AMDGPU_TARGET" in engine.environ or any("-arch" in word or "-target=" in word for word in argv)
+        named = "HCC_AMDGPU_TARGET" in context.environ or any("-arch" in word or "-target=" in word for word in argv)
         raise PassThrough("wrapper", reached if named else f"{reached}; {_NO_ARCH}")
     command = list(tools.behind(reached.argv))
     if not tools.is_clang(command[0]):
@@ -192,8 +194,8 @@ def _script(path: str) -> bytes:
     return b"" if b"\0" in text or _OTHERS.match(text) else _COMMENT.sub(b"", text)
 
 
-def _text(engine: Engine, reached: Reached) -> str:
-    return json.dumps({"argv": _compiler(reached), "environ": _changes(engine.environ, reached.environ)})
+def _text(context: Context, reached: Reached) -> str:
+    return json.dumps({"argv": _compiler(reached), "environ": _changes(context.environ, reached.environ)})
 
 
 def _compiles(argv: tuple[str, ...]) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from hipcache.base.compression import pack_json, unpack_json
 from hipcache.base.keys import make_key
 from hipcache.base.values import dataclass
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.inputs.variables import VOLATILE
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -40,16 +40,16 @@ def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Ma
     return make_key(kind, inputs).digest
 
 
-def remember(engine: Engine, key: str, answer: Answer) -> None:
-    if not answer.observations or observe.young(answer.observations, engine.clock(), engine.racy):
+def remember(context: Context, key: str, answer: Answer) -> None:
+    if not answer.observations or observe.young(answer.observations, context.clock(), context.racy):
         return
     data = {"text": answer.text, "looked": [[look.how, look.path, look.sign] for look in answer.observations]}
-    engine.keep_for_speed(key, pack_json(data), own=True)
+    context.keep_for_speed(key, pack_json(data), own=True)
 
 
-def recall(engine: Engine, key: str) -> Answer | None:
+def recall(context: Context, key: str) -> Answer | None:
     """The stored answer, if nothing that the tool looked at has changed."""
-    raw = None if engine.recache else engine.store.get_action(key, own=True)
+    raw = None if context.recache else context.store.get_action(key, own=True)
     if raw is None:
         return None
     try:
@@ -58,7 +58,7 @@ def recall(engine: Engine, key: str) -> Answer | None:
         answer = Answer(str(data["text"]), observations)
     except (ValueError, KeyError, TypeError):
         return None
-    if observe.young(observations, engine.clock(), engine.racy):
+    if observe.young(observations, context.clock(), context.racy):
         return None  # of a version that kept such an answer
     return answer if all(observe.sign(look.how, look.path) == look.sign for look in observations) else None
 

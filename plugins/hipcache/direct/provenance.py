@@ -93,7 +93,7 @@ def provenance_of(session: Session, planned: Planned, ends: Mapping[str, End]) -
 
 def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
     """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
-    command, path = session.command, session.engine.basedir and session.files.basedir.path
+    command, path = session.command, session.context.basedir and session.files.basedir.path
     named = [word for word in command.arguments if path in word]
     if not path or command.unwrapped or any(word.startswith("-fuse-cuid") for word in command.arguments):
         return False
@@ -102,7 +102,7 @@ def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
         return False
     for end in cached:
         if end.bound.action.policy.cache is Cache.MANIFEST:
-            known = unpack(session.engine.store.get_action(end.bound.key.digest))
+            known = unpack(session.context.store.get_action(end.bound.key.digest))
             entries = (entry for entry in known if entry.reads == end.result.reads)
             if all(entry.base or BASEDIR_MARK in entry.text for entry in entries):
                 return False
@@ -112,7 +112,7 @@ def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
 def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]:
     """The digests of contents, by status; of tools only those of old files: nobody checked whether they changed while
     they were read."""
-    old = (session.began - session.engine.racy) * 1e9
+    old = (session.began - session.context.racy) * 1e9
     known = session.files.digests(reads)
     for (device, inode, size, modified, changed), digest in session.identities.digests():
         if max(modified, changed) < old:
@@ -159,7 +159,7 @@ def _depends(
 def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
     """All that a compile depended on but what its passes have read: its programs, response files, and named files.
     Raises Untraceable."""
-    command, environ = session.command, session.engine.environ
+    command, environ = session.command, session.context.environ
     if session.notes or not asked.observations:
         raise Untraceable(next(iter(session.notes), why_unknown(command.arguments)))
     yield from _response_files(command)
@@ -216,7 +216,7 @@ def _is_of_any_machine(session: Session, asked: Asked | AskedToAssemble) -> bool
     if not isinstance(asked, Asked) or session.command.unwrapped:
         return False
     plan, command = asked.plan, session.command
-    told = [*command.typed, *command.arguments, *session.engine.environ.values()]
+    told = [*command.typed, *command.arguments, *session.context.environ.values()]
     processor = plan.host.value(Role.PLAIN, "-target-cpu") if plan.host else ""
     named = [*(device.arch for device in plan.devices), *([] if processor in _USUAL else [processor])]
     return not any("=native" in word for word in told) and all(any(name in word for word in told) for name in named)

@@ -9,7 +9,7 @@ from pathlib import Path
 from hipcache.base import features, times
 from hipcache.base.errors import StoreError
 from hipcache.base.values import dataclass
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
     NO_STATE,
@@ -31,7 +31,7 @@ from hipcache.report.outcome import CompileOutcome
 
 
 def remember(
-    engine: Engine,
+    context: Context,
     argv: Sequence[str],
     cwd: str,
     environ: Mapping[str, str],
@@ -59,11 +59,11 @@ def remember(
     for entry in depends:
         if not entry.path.startswith("/"):
             return f"it depends on '{entry.path}', which is no absolute path"
-    sizes = [engine.store.blob_size(output.digest) for output in outputs.files]
+    sizes = [context.store.blob_size(output.digest) for output in outputs.files]
     if None in sizes:
         return "the store no longer has what it made"
     # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
-    old = min(provenance.began, engine.clock()) - engine.racy
+    old = min(provenance.began, context.clock()) - context.racy
     working = (cwd, *(os.path.dirname(output.path) for output in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
@@ -82,16 +82,16 @@ def remember(
     terminal = terminal and bool(messages)
     if terminal and provenance.of_terminal:
         return "its messages are as wide as this terminal, and the next may have another width"
-    shared = engine.remote is not None
-    ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal, shared=shared)
+    shared = context.remote is not None
+    ignored = variables.ignored(environ, provenance.tools, context.memos, terminal=terminal, shared=shared)
     compared = variables.compared(environ, ignored, cwd)
     try:
-        system_contents_blob = engine.store.put_blob(surroundings.contents)
-        system_list = engine.store.put_blob(pack_list(surroundings.guarded))  # last but the record: see store/packs.py
+        system_contents_blob = context.store.put_blob(surroundings.contents)
+        system_list = context.store.put_blob(pack_list(surroundings.guarded))  # last but the record: see store/packs.py
         record = DirectRecord(
             variables_digest(compared),
             state_digest(project.guarded, project.states) if project.is_old else NO_STATE,
-            engine.racy,
+            context.racy,
             ignored,
             tuple((output, size) for output, size in zip(outputs.files, sizes, strict=True) if size is not None),
             messages,
@@ -105,7 +105,7 @@ def remember(
             system_contents_blob,
             outputs.rules,
         )
-        engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
+        context.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
         portable = None
         if provenance.everywhere and not terminal:
             from hipcache.direct import elsewhere
@@ -115,15 +115,15 @@ def remember(
             system_paths, pwd = [entry.path for entry in far], environ.get("PWD", "")
             portable = elsewhere.of(record, argv, cwd, compared, system_paths, places, pwd)
             if portable:
-                engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), portable.pack())
-        if engine.remote and provenance.anywhere and not terminal and project.contents and surroundings.contents:
+                context.keep_for_speed(elsewhere.key(argv, cwd, context.basedir), portable.pack())
+        if context.remote and provenance.anywhere and not terminal and project.contents and surroundings.contents:
             for team in features.modules("WHOLE_COMPILE"):
                 reads = team.project_reads(project.guarded, project.states, provenance.digests)
                 made = team.WholeCompile(
                     record, portable, surroundings.guarded, tuple(reads), provenance.tools, provenance.asked
                 )
-                if named := made.keep(engine.store, argv, cwd, engine.basedir):
-                    engine.queue(named)
+                if named := made.keep(context.store, argv, cwd, context.basedir):
+                    context.queue(named)
     except StoreError as error:
         return error.message
     except ValueError as error:

@@ -40,7 +40,7 @@ def front_end(session: Session) -> FrontEndWay | None:
     from hipcache.driver_header.entry import open_files
     from hipcache.driver_header.use import DriverHeader
 
-    files = open_files(session.engine.environ)
+    files = open_files(session.context.environ)
     return DriverHeader(session, files) if files else None
 
 

@@ -71,10 +71,10 @@ class Trust:
         key, source = header.trust_key(front).digest, self._source(front)
         _, same = self._read(key)
         if len(same) >= ENOUGH or source in same:
-            checks = self.session.engine.preambles
+            checks = self.session.context.preambles
             checks = checks if is_compared else min(checks, _NEW)
             return Turn.USE if int.from_bytes(os.urandom(4), "little") % checks else Turn.COMPARE
-        with self.session.engine.store.lock(key):
+        with self.session.context.store.lock(key):
             begun, same = self._read(key)
             # A comparison may have been interrupted.
             if (source in begun or len(begun) >= ENOUGH) and os.urandom(1)[0] >= _AGAIN:
@@ -94,7 +94,7 @@ class Trust:
         key, source = header.trust_key(front).digest, self._source(front)
         try:
             if len(self._read(key)[1]) < ENOUGH:
-                with self.session.engine.store.lock(key):
+                with self.session.context.store.lock(key):
                     begun, equal = self._read(key)
                     self._write(key, begun if same else begun - {source}, equal | {source} if same else equal)
         finally:

@@ -169,8 +169,8 @@ class DriverHeader:
     def _has_waited_for_slot(self) -> bool:
         """Wait until a compiler may run, while others may compare. False if one could at once."""
         session = self.session
-        slot = session.engine.slots.attempt()
-        with slot or session.engine.slots.hold(session.jobs.runner.check):
+        slot = session.context.slots.attempt()
+        with slot or session.context.slots.hold(session.jobs.runner.check):
             return slot is None
 
     def _plainly(self, why: str, plainly: Callable[[], Attempt]) -> Attempt:
@@ -192,7 +192,7 @@ class DriverHeader:
         if len(known.outputs) != 4:
             return None
         pch, packed, digest, words = known.outputs
-        since = session.engine.clock()
+        since = session.context.clock()
         reads, content = self.reads.get(digest), self.shelf.contents.read(packed)
         if reads is None or content is None or session.files.differs_now(reads):
             return None
@@ -289,8 +289,8 @@ class DriverHeader:
         session, front = self.session, work.front
         macros = self._macros(front) if front.is_device else b""
         pch, rule = (session.jobs.scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
-        with session.engine.slots.hold(session.jobs.runner.check):
-            started = session.engine.clock()
+        with session.context.slots.hold(session.jobs.runner.check):
+            started = session.context.clock()
             before, contents, expanded, left, behind = self._preprocessed(work)
             text = session.jobs.scratch(f"{work.stem}-made.hip", header.text(front, left, expanded))
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)

@@ -72,6 +72,6 @@ def refuse_script(session: Session, verb: str, *, unwrapped: bool = False) -> No
     """Raises PassThrough if the compiler is a script that hipcache cannot look behind, or (`unwrapped`) was one."""
     command = session.command
     if (unwrapped and command.unwrapped) or is_script(
-        tools.which(command.compiler, command.cwd, session.engine.environ)
+        tools.which(command.compiler, command.cwd, session.context.environ)
     ):
         raise PassThrough("wrapper", f"a script that {verb} may also do other work")

@@ -27,7 +27,7 @@ _CODE = "code"
 def plan(session: Session, columns: int | None) -> Planned:
     command = session.command
     refuse_script(session, "assembles", unwrapped=True)
-    asked = dry_run.ask_assembler(command, session.engine, session.jobs.runner, lambda: session.jobs.workdir)
+    asked = dry_run.ask_assembler(command, session.context, session.jobs.runner, lambda: session.jobs.workdir)
     job = asked.job
     path = command.path(job.output)
     if os.path.islink(path):

@@ -69,7 +69,7 @@ class AutoUpgrade:
         return make_key("reader of bitcode", [("compiler", tool), ("target", _target(front))]).digest
 
     def _load(self, key: str) -> _Answers:
-        raw = self._session.engine.memos.load(key)
+        raw = self._session.context.memos.load(key)
         try:
             memo = json.loads(raw) if raw else {}
             if memo.get("format") == _FORMAT and len(memo["same"]) + len(memo["changed"]) < _MOST:
@@ -96,7 +96,7 @@ class AutoUpgrade:
         answers.changed |= stored.changed | (items - after)
         if not session.identities.changed():
             memo = {"format": _FORMAT, "same": sorted(answers.same), "changed": sorted(answers.changed)}
-            session.engine.memos.keep(key, json.dumps(memo).encode())
+            session.context.memos.keep(key, json.dumps(memo).encode())
         return True
 
 

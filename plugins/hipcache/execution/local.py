@@ -32,8 +32,8 @@ class LocalProcess:
         argv = [render(word, words) for word in work.command]
         environ = session.jobs.environ_here() if work.root else None
         wanted = slot is None and action.policy.slot
-        with slot or (session.engine.slots.hold(session.jobs.runner.check) if wanted else nullcontext()):
-            started = session.engine.clock()
+        with slot or (session.context.slots.hold(session.jobs.runner.check) if wanted else nullcontext()):
+            started = session.context.clock()
             done = session.jobs.run_now(action.label, argv, directory=root, environ=environ)
             set_back = session.jobs.was_set_back(started, done)
         why_not = self._unsettled(action, started, set_back=set_back) or why_nowhere_else(action, paths)
@@ -98,5 +98,5 @@ def place(session: Session, name: str, inputs: Inputs) -> str:
 def said(session: Session, output: bytes) -> str:
     """The messages of a process. A temporary file in them lies where the driver's would: in the user's directory for
     such files, under a name that is another one each time."""
-    place = os.fsencode(session.engine.environ.get("TMPDIR") or "/tmp")
+    place = os.fsencode(session.context.environ.get("TMPDIR") or "/tmp")
     return processes.decode(output.replace(os.fsencode(session.jobs.workdir), place))

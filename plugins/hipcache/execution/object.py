@@ -111,7 +111,7 @@ def ask(session: Session, columns: int | None) -> Asked:
     command, jobs = session.command, session.jobs
     cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
     try:
-        asked = dry_run.ask(command, cuid, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
+        asked = dry_run.ask(command, cuid, session.context, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
     except JobFailed as failed:
         raise _refused(session, failed, cuid, columns) from failed
     if not cuid or not asked.added or asked.plan.first.value(Role.CUID) != cuid:
@@ -135,7 +135,7 @@ def cuid_of(session: Session, source: str, output: str, added: Iterable[str] = (
         command.path(source),
         files.basedir.without_target(command.path(named)),
         [files.basedir.portable(files.basedir.without_target(text)) for text in counted],
-        basedir=files.basedir.probe or session.engine.basedir,
+        basedir=files.basedir.probe or session.context.basedir,
         cwd=command.cwd,
         exists=files.is_there,
         project=project_name,
@@ -163,7 +163,7 @@ def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
     session, plan = source.session, source.plan
     if len(passes) < 2 or _can_all_start(session, len(passes)):
         return None
-    last = session.engine.last(session.command.path(plan.outputs[0]))
+    last = session.context.last(session.command.path(plan.outputs[0]))
     if last and last.outcome == FAILED:
         for bound in passes:
             if pass_of(bound).front.is_device and last.detail.startswith(f"{bound.action.label} "):
@@ -174,7 +174,7 @@ def gate_of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
 
 
 def _can_all_start(session: Session, count: int) -> bool:
-    slots = session.engine.slots
+    slots = session.context.slots
     if count > slots.limit:
         return False
     with ExitStack() as held:

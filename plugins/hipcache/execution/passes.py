@@ -140,8 +140,8 @@ class FrontEndWays:
         return found.macros(front, query) if found else None
 
     def _feature(self) -> FrontEndWay | None:
-        engine = self._session.engine
-        if not engine.preambles or engine.recache:
+        context = self._session.context
+        if not context.preambles or context.recache:
             return None
         with self._lock:
             for front_end in () if self._found else features.added("front_end"):
@@ -174,8 +174,8 @@ class Way:
 
 def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
     """`name`: of the pass, in messages. Raises as `Jobs.run`."""
-    with session.engine.slots.hold(session.jobs.runner.check):
-        started = session.engine.clock()
+    with session.context.slots.hold(session.jobs.runner.check):
+        started = session.context.clock()
         done, observed = run_observed(session, name, way.argv)
         set_back = session.jobs.was_set_back(started, done)
     trace, why_not = trace_of(
@@ -352,8 +352,8 @@ def _preprocess(
         # A file of -imacros could name these before they are poisoned, or switch the warning off.
         file = session.jobs.scratch(f"poison-{front.key.digest}", poison)
         argv[2:2] = ["-imacros", str(file)]
-    with session.engine.slots.hold(session.jobs.runner.check):
-        started = session.engine.clock()
+    with session.context.slots.hold(session.jobs.runner.check):
+        started = session.context.clock()
         done = session.jobs.attempt(argv)
     if not query.text and preprocessed.shows_pragma(done.stderr):
         return _preprocess(session, front, replace(query, text=True), first)

@@ -1,4 +1,4 @@
-"""The current compile: the engine, the command, its processes with their directory, and what is known so far."""
+"""The current compile: the context, the command, its processes with their directory, and what is known so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from hipcache.base.errors import JobFailed, PassThrough, StoreFull
 from hipcache.base.values import dataclass, field
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.cache.content import Shelves
 from hipcache.clang.command import Command
 from hipcache.inputs.basedir import Basedir
@@ -31,7 +31,7 @@ class Session:
     something not kept because no pass can be observed here? `preambles`: what became of precompiled headers, a name for
     each time (two threads may append to a list at once; to increase a number they may not)."""
 
-    engine: Engine
+    context: Context
     command: Command
     began: float = field(init=False)
     jobs: Jobs = field(init=False)
@@ -47,14 +47,19 @@ class Session:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        engine, cwd = self.engine, self.command.cwd
-        self.began = now = engine.clock()
-        self.jobs = Jobs(engine, cwd)
-        self._scans = Scans(lambda key: None if engine.recache else engine.store.get_action(key), engine.keep_for_speed)
-        basedir, epoch = Basedir(engine.basedir or engine.source_dir, cwd), engine.environ.get("SOURCE_DATE_EPOCH", "")
-        self.files = FileManager(cwd, now, basedir, self._scans, racy=engine.racy, epoch=epoch)
-        self.identities = Identities(self.jobs.runner, engine.environ, engine.memos, now, racy=engine.racy)
-        self.shelves = Shelves(engine, self.notes.append, self.changed, self.serve)
+        context, cwd = self.context, self.command.cwd
+        self.began = now = context.clock()
+        self.jobs = Jobs(context, cwd)
+        self._scans = Scans(
+            lambda key: None if context.recache else context.store.get_action(key), context.keep_for_speed
+        )
+        basedir, epoch = (
+            Basedir(context.basedir or context.source_dir, cwd),
+            context.environ.get("SOURCE_DATE_EPOCH", ""),
+        )
+        self.files = FileManager(cwd, now, basedir, self._scans, racy=context.racy, epoch=epoch)
+        self.identities = Identities(self.jobs.runner, context.environ, context.memos, now, racy=context.racy)
+        self.shelves = Shelves(context, self.notes.append, self.changed, self.serve)
 
     def __enter__(self) -> Session:
         return self
@@ -98,11 +103,11 @@ _TUNABLES, _HUGE_PAGES = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
 
 @dataclass
 class Jobs:
-    """Jobs of a plan, run in directory `cwd`, with the engine's environment and glibc's huge pages where nothing else
+    """Jobs of a plan, run in directory `cwd`, with the context's environment and glibc's huge pages where nothing else
     is said. Each ends with the turn that it belongs to (`Action.turn`). `plain`: of programs without a fork
     server."""
 
-    engine: Engine
+    context: Context
     cwd: str
     _resources: ExitStack = field(default_factory=ExitStack)
     _workdir: Path | None = None
@@ -117,9 +122,9 @@ class Jobs:
     def __post_init__(self) -> None:
         servers = ForkServers(lambda argv: argv[1:2] == ["-cc1"])
         self._resources.callback(servers.close)
-        self.plain = self.engine.runner.group()
+        self.plain = self.context.runner.group()
         self._runner = self.plain.group(servers)
-        self._environ = {_TUNABLES: _HUGE_PAGES, **self.engine.environ}
+        self._environ = {_TUNABLES: _HUGE_PAGES, **self.context.environ}
 
     def close(self) -> None:
         self._resources.close()
@@ -156,7 +161,7 @@ class Jobs:
         """The directory for intermediate files: made when it is first needed, removed at the end. Raises StoreError."""
         with self._lock:
             if self._workdir is None:
-                self._workdir = self._resources.enter_context(self.engine.store.workdir())
+                self._workdir = self._resources.enter_context(self.context.store.workdir())
             return self._workdir
 
     def scratch(self, name: str, content: bytes | None = None) -> Path:
@@ -178,7 +183,7 @@ class Jobs:
 
     def run(self, name: str, argv: list[str]) -> Completed:
         """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
-        with self.engine.slots.hold(self.runner.check):
+        with self.context.slots.hold(self.runner.check):
             return self.run_now(name, argv)
 
     def run_now(
@@ -212,7 +217,7 @@ class Jobs:
 
     def was_set_back(self, started: float, done: Completed) -> bool:
         """Was the clock, while the job ran that began at `started`?"""
-        return self.engine.clock() - started < done.seconds - CLOCK_SLACK
+        return self.context.clock() - started < done.seconds - CLOCK_SLACK
 
     def ended_well(self, name: str, done: Completed) -> Completed:
         """Raises as `run`; StoreFull if the disk has no room for what the job writes."""

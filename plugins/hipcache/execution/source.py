@@ -507,7 +507,7 @@ def _file(arch: str) -> str:
 
 
 def source_graph(session: Session, plan: Plan, of: str = "", *, several: bool = False, turn: int = 0) -> SourceGraph:
-    cut = units.cut(plan, session.identities, session.files, session.engine.environ)
+    cut = units.cut(plan, session.identities, session.files, session.context.environ)
     return SourceGraph(session, plan, cut, of, several, turn)
 
 

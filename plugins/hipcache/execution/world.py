@@ -39,7 +39,7 @@ class Executors(dict[type, Executor]):
         if kind is Process:
             from hipcache.execution.local import LocalProcess
 
-            local, executions = LocalProcess(self._session), self._session.engine.executions
+            local, executions = LocalProcess(self._session), self._session.context.executions
             if executions:
                 for executor in features.added("executor"):
                     found: Executor = executor(self._session, local, executions())
@@ -65,9 +65,9 @@ def world_of(session: Session) -> World:
     content = ContentCache(shelf)
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
     caches: ResultCache = Caches(ResultCaches(session, content, passes))
-    if session.engine.remote and not session.engine.recache:
+    if session.context.remote and not session.context.recache:
         caches = next(features.added("shared_cache"))(caches, session.shelves)
-    jobs, flight = session.jobs, LocalFlight(session.engine.store)
+    jobs, flight = session.jobs, LocalFlight(session.context.store)
     adopt = partial(_adopt, session, passes)
     return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, adopt)
 
@@ -77,7 +77,7 @@ def _adopt(session: Session, manifest: ManifestCache, bound: Bound) -> bool:
     from hipcache.execution import passes
 
     ask = partial(passes.preprocess, session)
-    adopted = replace(manifest.edits, preprocess=ask, clock=session.engine.clock).adopt(bound) is not None
+    adopted = replace(manifest.edits, preprocess=ask, clock=session.context.clock).adopt(bound) is not None
     if adopted:
         session.serve("an edit changes nothing here, as the preprocessor says: the results from before it are used")
     return adopted

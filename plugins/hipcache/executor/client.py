@@ -247,7 +247,7 @@ class RemoteProcess:
         check = session.jobs.runner.check
         while task and not executions.are_down:
             check()
-            slot = None if executions.is_preferred else session.engine.slots.attempt()
+            slot = None if executions.is_preferred else session.context.slots.attempt()
             if slot:
                 return self.local.run(bound, inputs, slot)
             there = executions.attempt()
@@ -267,14 +267,14 @@ class RemoteProcess:
         """The result of the worker; or a slot, to run it here; or None, to look again."""
         session = self.session
         with place:
-            ended = self.executions.run(number, task, session.jobs.runner.check, session.engine.slots.attempt)
+            ended = self.executions.run(number, task, session.jobs.runner.check, session.context.slots.attempt)
         if not isinstance(ended, Done):
             return ended
         if not all(map(_is_device_code, task.outputs.values())):
             self.executions.differs(number, "garbage", "it made no code of a GPU")
             return None
         if ended.text and (action.policy.diagnostics is Diagnostics.REFUSED or _names_files(ended.text, task)):
-            return session.engine.slots.hold(session.jobs.runner.check)
+            return session.context.slots.hold(session.jobs.runner.check)
         session.serve(f"executor '{ended.name}' compiled some of it")
         paths = dict(zip(action.outputs, task.outputs.values(), strict=True))
         return Ran({name: Held(path=Path(path)) for name, path in paths.items()}, ended.text, ended.seconds)

@@ -41,7 +41,7 @@ class Unobserved(Untraceable):
 class FileManager:
     """The files of one compile: each is looked at once, whichever pass read it. `cwd`: where relative paths begin;
     `now`: the wall clock in seconds. Paths below `basedir` stand in read sets without it. `scans`: what earlier
-    compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH; `outlines`: see there, by digest."""
+    compiles found in files; `racy`: see `Context`; `epoch`: SOURCE_DATE_EPOCH; `outlines`: see there, by digest."""
 
     def __init__(
         self, cwd: str, now: float, basedir: Basedir, scans: Scans | None = None, *, racy: float = RACY, epoch: str = ""

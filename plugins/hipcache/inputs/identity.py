@@ -54,7 +54,7 @@ Status = list[int]
 
 
 class Identities:
-    """Digests of tools for one compile. `memos`: None to remember nothing; `racy`: see `Engine`."""
+    """Digests of tools for one compile. `memos`: None to remember nothing; `racy`: see `Context`."""
 
     def __init__(
         self, runner: Runner, environ: Mapping[str, str], memos: Memos | None, now: float, *, racy: float = RACY

@@ -35,7 +35,7 @@ from hipcache.build import (
     Trace,
     Unit,
 )
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.cache.content import ContentCache
 from hipcache.clang import tool_answers, tools
 from hipcache.execution import Planned
@@ -74,27 +74,27 @@ from iree.compiler.tools import binaries
 print(binaries.find_tool("iree-compile"))"""
 
 
-def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
+def find(context: Context, compiler: str, cwd: str, runner: Runner) -> str:
     """The absolute path of the program that compiles. Raises PassThrough."""
-    program = tools.find(compiler, cwd, engine.environ)
+    program = tools.find(compiler, cwd, context.environ)
     if not is_script(program):
         return program
     with passing_through("tool", program), open(program, "rb") as file:
         known = _SCRIPT.fullmatch(file.read(_MOST))
     if not known:
         raise PassThrough("wrapper", f"'{program}' is a script, and none of IREE's package")
-    question = tool_answers.question("iree", program, ("iree-compile",), cwd, engine.environ)
-    answer = tool_answers.recall(engine, question)
+    question = tool_answers.question("iree", program, ("iree-compile",), cwd, context.environ)
+    answer = tool_answers.recall(context, question)
     if answer is None:
-        answer = _ask(engine, os.fsdecode(known[1]), program, cwd, runner)
-        tool_answers.remember(engine, question, answer)
+        answer = _ask(context, os.fsdecode(known[1]), program, cwd, runner)
+        tool_answers.remember(context, question, answer)
     return answer.text
 
 
-def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) -> tool_answers.Answer:
+def _ask(context: Context, python: str, program: str, cwd: str, runner: Runner) -> tool_answers.Answer:
     words = [python, "-c", _ASK.format(place=os.path.dirname(program))]
-    environ = {**engine.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    started = engine.clock()
+    environ = {**context.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    started = context.clock()
     with passing_through("wrapper", python):
         traced = runner.trace(words, cwd=Path(cwd), env=environ)
     found = os.path.normpath(os.fsdecode(traced.ended.stdout.rstrip(b"\n")))
@@ -131,7 +131,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     if os.path.islink(path):
         raise PassThrough("linked_output", command.output)
     told = target_of(command.arguments)
-    program = find(session.engine, command.compiler, command.cwd, session.jobs.runner)
+    program = find(session.context, command.compiler, command.cwd, session.jobs.runner)
     words = without_output(command.arguments)
 
     given, digest = standard_input() if command.source == STANDARD_INPUT else (None, "")
@@ -144,8 +144,8 @@ def plan(session: Session, columns: int | None) -> Planned:
 
     source = (("text of the source", digest),) if digest else ()
     compiler = session.tool(program)
-    engine = session.engine
-    surroundings = _surroundings(engine.environ, session.identities.contents(), engine.memos)
+    context = session.context
+    surroundings = _surroundings(context.environ, session.identities.contents(), context.memos)
     action = Action(
         id=_NAME,
         kind="iree module",
@@ -176,7 +176,7 @@ def _places(session: Session) -> tuple[str, ...]:
     """The directories that a relative name may have become."""
     cwd = session.command.cwd
     source = os.path.dirname(os.path.normpath(session.command.path(session.command.source)))
-    named = {cwd, os.path.realpath(cwd), session.engine.environ.get("PWD", ""), session.files.basedir.path}
+    named = {cwd, os.path.realpath(cwd), session.context.environ.get("PWD", ""), session.files.basedir.path}
     if not session.command.source.startswith("/"):
         named |= {source, os.path.realpath(source)}
     return tuple(sorted(place for place in named if len(place) > 1))
@@ -219,8 +219,8 @@ def run(
 ) -> Ran:
     """`output`: its name and where the process writes it; `places`: directories whose names bind what was made to the
     working directory; `stdin`: a file for its standard input. Raises JobFailed, PassThrough."""
-    with session.engine.slots.hold(session.jobs.runner.check):
-        started = session.engine.clock()
+    with session.context.slots.hold(session.jobs.runner.check):
+        started = session.context.clock()
         traced = session.jobs.trace(label, argv, environ=session.jobs.environ_here(), stdin=stdin)
         set_back = session.jobs.was_set_back(started, traced.ended)
     name, made = output

@@ -29,7 +29,7 @@ from pathlib import Path
 from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.clang import colours, driver, dry_run, tools
 from hipcache.clang.cc1 import Option, Role
 from hipcache.clang.command import Command, is_relocatable
@@ -277,15 +277,15 @@ def _ask_link(session: Session, columns: int | None) -> LinkPlan | WrapperPlan:
 
 def _ask_anew(session: Session, columns: int | None, why: Callable[[str], str]) -> str:
     """What the driver prints, in a plan that is asked for each time. `why` an option of its own passes through."""
-    command, engine, runner = session.command, session.engine, session.jobs.runner
+    command, context, runner = session.command, session.context, session.jobs.runner
     scratch = session.jobs.workdir
-    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=lambda: scratch)
-    program = tools.find(command.compiler, command.cwd, engine.environ)
+    messages_as = colours.ask(command, context, runner, columns=columns, scratch=lambda: scratch)
+    program = tools.find(command.compiler, command.cwd, context.environ)
 
     def ask(options: Sequence[str]) -> str:
         def plan(*more: str) -> str:
             words = driver.words_for(command, [*options, *more])
-            return driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+            return driver.run(program, words, context, runner, Path(command.cwd), scratch).text
 
         try:
             return plan(bundler.DUMP_SCRIPT)
@@ -293,10 +293,10 @@ def _ask_anew(session: Session, columns: int | None, why: Callable[[str], str]) 
             return plan()
 
     text = ask(messages_as.options)
-    kept = driver.kept_options(messages_as.options, text, engine.environ)
+    kept = driver.kept_options(messages_as.options, text, context.environ)
     if kept != [*messages_as.options]:
         text = ask(kept)
-    driver.check_options(text, engine.environ, why)
+    driver.check_options(text, context.environ, why)
     return text
 
 
@@ -317,26 +317,26 @@ def _ask_program(session: Session, columns: int | None) -> ProgramPlan:
 def _ask_driver(session: Session, columns: int | None) -> ProgramPlan:
     """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `dry_run.ask`; with
     relocatable device code as `_ask_link`."""
-    command, engine, runner = session.command, session.engine, session.jobs.runner
+    command, context, runner = session.command, session.context, session.jobs.runner
     if is_relocatable(command.arguments):
         text = _ask_anew(session, columns, why_passed_through_in_program)
-        return _with_options(parse_relocatable(text, command.side), text, command, engine)
+        return _with_options(parse_relocatable(text, command.side), text, command, context)
 
     def scratch() -> Path:
         return session.jobs.workdir
 
-    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
-    _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
-    driver.check_options(found.text, engine.environ, why_passed_through_in_program)
-    flat = partial(dry_run.flat, asked=DryRuns(engine, runner, command.cwd, scratch))
+    messages_as = colours.ask(command, context, runner, columns=columns, scratch=scratch)
+    _, words, found = driver.answer_with(messages_as.options, command, context, runner, scratch)
+    driver.check_options(found.text, context.environ, why_passed_through_in_program)
+    flat = partial(dry_run.flat, asked=DryRuns(context, runner, command.cwd, scratch))
     plan = parse(driver.as_typed(found.text, words, command), command.side, flat)
-    return _with_options(plan, found.text, command, engine)
+    return _with_options(plan, found.text, command, context)
 
 
-def _with_options(plan: ProgramPlan, text: str, command: Command, engine: Engine) -> ProgramPlan:
+def _with_options(plan: ProgramPlan, text: str, command: Command, context: Context) -> ProgramPlan:
     """The plan with options that are not in the command."""
-    own_cuid = any(map(chooses_cuid, driver.added_options(text, engine.environ)))
-    return replace(plan, own_cuid=own_cuid, added=driver.counted_options(text, engine.environ, command.cwd))
+    own_cuid = any(map(chooses_cuid, driver.added_options(text, context.environ)))
+    return replace(plan, own_cuid=own_cuid, added=driver.counted_options(text, context.environ, command.cwd))
 
 
 def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:

@@ -102,7 +102,7 @@ def run_host_link(session: Session, job: ToolJob, *, columns: int | None, wrappe
     done = session.jobs.attempt([job.program, *job.arguments])
     text = said(session, done.stderr)
     # With colours or wrapped the driver's line would look otherwise, and hipcc may add one of its own.
-    words = (*session.command.arguments, *session.engine.environ.get("CCC_OVERRIDE_OPTIONS", "").split(" "))
+    words = (*session.command.arguments, *session.context.environ.get("CCC_OVERRIDE_OPTIONS", "").split(" "))
     known = columns is None and not any(map(_OF_FORMAT.search, words)) and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
         delivery.clean_up(session.command.path(output_of(job)))

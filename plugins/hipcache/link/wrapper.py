@@ -273,7 +273,7 @@ def keyed_tools(session: Session, plan: WrapperPlan, processor: str, triple: str
         word.partition("=")[2].partition("=")[2] for word in plan.options if word.startswith("--device-compiler=")
     ]
     runner, cwd = session.jobs.runner, session.command.cwd
-    _, said = driver.answer(words, words, cwd, session.engine, runner, lambda: session.jobs.workdir)
+    _, said = driver.answer(words, words, cwd, session.context, runner, lambda: session.jobs.workdir)
     jobs, messages = split(said.text)
     if len(jobs) != 1:
         raise PassThrough("plan", f"clang links device code with {len(jobs)} jobs")
@@ -287,7 +287,7 @@ def keyed_tools(session: Session, plan: WrapperPlan, processor: str, triple: str
 
 def nothing_program(session: Session) -> str:
     """The path of a program that does nothing."""
-    found = tools.which("true", session.command.cwd, session.engine.environ)
+    found = tools.which("true", session.command.cwd, session.context.environ)
     if not found:
         raise PassThrough("tool", "no 'true' on PATH")
     return found
@@ -386,7 +386,7 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], columns
     if not command.links:
         return steps.run_host_link(session, ToolJob(plan.job.program, (*images, *plan.job.arguments)), columns=columns)
     jobs = session.jobs
-    messages_as = colours.ask(command, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
+    messages_as = colours.ask(command, session.context, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
     words = [command.compiler, *messages_as.options]
     for image in images:
         words += ["-Xlinker", image]

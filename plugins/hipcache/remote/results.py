@@ -25,8 +25,8 @@ _MOST_STEPS = 3
 
 @dataclass(frozen=True)
 class SharedCache:
-    """The near cache together with the remote of the engine. `shelves`: those of the near one, which note what they are
-    asked for."""
+    """The near cache together with the remote. `shelves`: those of the near one, which note what they are asked
+    for."""
 
     near: ResultCache
     shelves: Shelves
@@ -86,8 +86,8 @@ class SharedCache:
 
     @property
     def _client(self) -> Client:
-        assert self.shelves.engine.remote
-        client: Client = self.shelves.engine.remote()
+        assert self.shelves.context.remote
+        client: Client = self.shelves.context.remote()
         return client
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:

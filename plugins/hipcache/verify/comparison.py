@@ -37,7 +37,7 @@ from hipcache.base.files import write_whole
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, replace
 from hipcache.build import Bound, Inputs, Process, Ran, Step
-from hipcache.build.engine import Engine
+from hipcache.build.context import Context
 from hipcache.build.loop import Executor, build
 from hipcache.clang import dry_run, plan, script
 from hipcache.clang.cc1 import Role
@@ -159,21 +159,21 @@ class Fresh:
         argv = [self.command.compiler, *(words if words is not None else self.words)]
         # The driver leaves empty directories in TMPDIR (clang 15 a dozen), and the user has not run it.
         env = {**self.environ, "TMPDIR": str(session.jobs.workdir)}
-        with session.engine.slots.hold(session.jobs.runner.check):
+        with session.context.slots.hold(session.jobs.runner.check):
             return session.jobs.plain.run(argv, cwd=Path(self.command.cwd), env=env).status
 
 
-def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
-    """And the engine and the command behind a script that stands for the compiler. Raises PassThrough, JobFailed."""
+def prepare(context: Context, command: Command) -> tuple[Fresh, Context, Command]:
+    """And the context and the command behind a script that stands for the compiler. Raises PassThrough, JobFailed."""
     if kinds.of_program(command.compiler):
         if command.source == "-":
             raise PassThrough("standard_streams", "its source has been read")
         module = (command.path(command.output),)
-        return Fresh(command, command.argv[1:], engine.environ, module, "", None), engine, command
-    command, engine = script.through_script(engine, command)
-    with Session(engine, command) as session:
+        return Fresh(command, command.argv[1:], context.environ, module, "", None), context, command
+    command, context = script.through_script(context, command)
+    with Session(context, command) as session:
         if command.assembles:
-            asked = dry_run.ask_assembler(command, engine, session.jobs.runner, lambda: session.jobs.workdir)
+            asked = dry_run.ask_assembler(command, context, session.jobs.runner, lambda: session.jobs.workdir)
             outputs: tuple[str, ...] = (asked.job.output,)
             cuid, rule, plan = "", "", None
         else:
@@ -184,7 +184,7 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
             cuid = "" if own_cuid else plan.first.value(Role.CUID)
     words = (*((f"-cuid={cuid}",) if cuid else ()), *command.argv[1:])
     paths = tuple(map(command.path, outputs))
-    return Fresh(command, words, engine.environ, paths, command.path(rule) if rule else "", plan), engine, command
+    return Fresh(command, words, context.environ, paths, command.path(rule) if rule else "", plan), context, command
 
 
 NOT_STORED, NOT_COMPARED = "not stored", "not compared"
@@ -203,23 +203,23 @@ class Compared:
     difference: Difference | None = None
 
 
-def compare_stored(engine: Engine, command: Command, scratch: Path) -> Compared:
+def compare_stored(context: Context, command: Command, scratch: Path) -> Compared:
     """Compare what the store would serve for `command` with what the compiler makes. `scratch`: an empty directory;
-    `engine`: one whose store is only read."""
+    `context`: one whose store is only read."""
     name = command.path(command.output or command.source)
     if command.links or command.makes_program or command.assembles:
         return Compared(name, NOT_COMPARED, "it links, or is a source of the assembler")
     try:
-        how, engine, command = prepare(engine, command)
+        how, context, command = prepare(context, command)
         assert how.plan
         if len(how.outputs) != 1 or any(map(plan.side_outputs, how.plan.passes)):
             return Compared(name, NOT_COMPARED, "it writes several files")
-        served = _served(engine, command, how.plan, scratch / "served.o")
+        served = _served(context, command, how.plan, scratch / "served.o")
         if isinstance(served, str):
             return Compared(name, NOT_STORED, served)
-        made = [_made(engine, how, scratch / "1.o")]
+        made = [_made(context, how, scratch / "1.o")]
         if made[0] != served:
-            made.append(_made(engine, how, scratch / "2.o"))
+            made.append(_made(context, how, scratch / "2.o"))
     except (PassThrough, JobFailed) as error:
         return Compared(name, NOT_COMPARED, str(error))
     if made[0] == served:
@@ -231,11 +231,11 @@ def compare_stored(engine: Engine, command: Command, scratch: Path) -> Compared:
     return Compared(name, DIFFERENT, "", found)
 
 
-def _made(engine: Engine, how: Fresh, output: Path) -> bytes:
+def _made(context: Context, how: Fresh, output: Path) -> bytes:
     """Raises JobFailed, PassThrough."""
     command = how.command
     cuid = how.words[: len(how.words) - len(command.argv) + 1]
-    with Session(engine, command) as session:
+    with Session(context, command) as session:
         status = how.run(session, [*cuid, *redirected(command.arguments, output)])
     if status != 0:
         raise JobFailed("the compiler", status)
@@ -265,10 +265,10 @@ def redirected(arguments: Sequence[str], output: Path) -> list[str]:
     return words
 
 
-def _served(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | str:
+def _served(context: Context, command: Command, plan: Plan, path: Path) -> bytes | str:
     """The object that the store serves: the graph of its source, built only from stored results; or, in words, why it
     serves none."""
-    with Session(engine, command) as session:
+    with Session(context, command) as session:
         graph = source.graph(source.source_graph(session, plan))
         delivered = tuple(replace(delivery, path=str(path)) for delivery in graph.deliveries)
         world = world_of(session)
@@ -300,17 +300,17 @@ class _StoredOnly:
         return self.executors[type(action.work)].run(bound, inputs)
 
 
-def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cwd: str, config: Config) -> None:
+def compare(context: Context, commands: Sequence[Command], argv: Sequence[str], cwd: str, config: Config) -> None:
     """Check all outputs of `commands`, which have been served; afterwards they are the compiler's, or as good.
     `argv` as the user typed it. Raises CompilerFails; and HipcacheError if the command cannot be compared, with
     nothing done."""
     for command in commands:
         if not (command.links or command.makes_program):
-            _compare(engine, command, argv, cwd, config)
+            _compare(context, command, argv, cwd, config)
 
 
-def _compare(engine: Engine, typed: Command, argv: Sequence[str], cwd: str, config: Config) -> None:
-    how, inner, command = prepare(engine, typed)
+def _compare(context: Context, typed: Command, argv: Sequence[str], cwd: str, config: Config) -> None:
+    how, inner, command = prepare(context, typed)
     if not all(map(_is_file, how.outputs)):
         return
     served, rule = _contents(how.outputs), _contents([how.rule] if how.rule else [])
@@ -333,9 +333,9 @@ def _compare(engine: Engine, typed: Command, argv: Sequence[str], cwd: str, conf
             served[different],
             made[different],
         )
-        _tell(told, engine, config)
+        _tell(told, context, config)
         if not config.readonly:
-            _make_anew(engine, typed, argv, cwd)
+            _make_anew(context, typed, argv, cwd)
             _put_back({**made, **rule})
 
 
@@ -366,8 +366,8 @@ def _put_back(contents: dict[str, bytes]) -> None:
             raise StoreError(f"cannot write '{path}': {error.strerror}") from error
 
 
-def _tell(found: Difference, engine: Engine, config: Config) -> None:
-    kept = None if config.readonly else keep(config.dir, found, engine.clock())
+def _tell(found: Difference, context: Context, config: Config) -> None:
+    kept = None if config.readonly else keep(config.dir, found, context.clock())
     where = f"; both are in '{kept}'" if kept else ""
     telling.say(
         "hipcache: THE STORE SERVED A WRONG OBJECT, which the compiler's has replaced\n"
@@ -377,11 +377,11 @@ def _tell(found: Difference, engine: Engine, config: Config) -> None:
     telling.log(config, f"wrong object: {found.summary()}: {' '.join(found.command)}")
 
 
-def _make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) -> None:
+def _make_anew(context: Context, command: Command, argv: Sequence[str], cwd: str) -> None:
     """Replace what the store has for the command."""
     try:
         for terminal in (False, True):
-            engine.store.remove_action(record.key(argv, cwd, terminal=terminal))
-        front.make_each(replace(engine, recache=True, preambles=0), [command], None)
+            context.store.remove_action(record.key(argv, cwd, terminal=terminal))
+        front.make_each(replace(context, recache=True, preambles=0), [command], None)
     except HipcacheError as error:
         print(f"hipcache: cannot replace it in the store: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ from hipcache import config
 from hipcache.base.errors import HipcacheError
 from hipcache.base.keys import is_digest
 from hipcache.base.values import dataclass, field, replace
-from hipcache.build.engine import open_engine
+from hipcache.build.context import open_context
 from hipcache.build.loop import Pool
 from hipcache.cache import records
 from hipcache.cli import Console, build_directory
@@ -116,7 +116,7 @@ def _as_json(checked: Checked) -> dict[str, object]:
 
 def _compile(settings: Config, options: argparse.Namespace, console: Console) -> int:
     # Looked at, not used: nothing is stored, and what is used least stays so.
-    engine = open_engine(replace(settings, readonly=True, recache=False), console.environ)
+    context = open_context(replace(settings, readonly=True, recache=False), console.environ)
     listed = build_directory.commands(options.build or Path(), console.environ)
     done: list[Compared] = []
     rest = sample(listed, len(listed))
@@ -127,11 +127,11 @@ def _compile(settings: Config, options: argparse.Namespace, console: Console) ->
         while rest and (wanted := (options.sample or SAMPLE) - _compared(done)) > 0:
             together, rest = rest[: min(wanted, settings.job_slots)], rest[min(wanted, settings.job_slots) :]
             ended: dict[int, Compared] = {}
-            with Pool[int, Compared](stop=engine.runner.kill, patience=_PATIENCE) as pool:
+            with Pool[int, Compared](stop=context.runner.kill, patience=_PATIENCE) as pool:
                 for number, command in enumerate(together, len(done)):
                     scratch = Path(top) / str(number)
                     scratch.mkdir()
-                    pool.submit(number, partial(comparison.compare_stored, engine, command, scratch))
+                    pool.submit(number, partial(comparison.compare_stored, context, command, scratch))
                 while pool.busy:
                     number, result = pool.next_done()
                     if isinstance(result, Exception):
@@ -143,7 +143,7 @@ def _compile(settings: Config, options: argparse.Namespace, console: Console) ->
         compared.output: str(path)
         for compared in done
         if compared.difference and not settings.readonly
-        if (path := comparison.keep(settings.dir, compared.difference, engine.clock()))
+        if (path := comparison.keep(settings.dir, compared.difference, context.clock()))
     }
     if options.json:
         print(json.dumps(_compared_json(done, kept), indent=2), file=console.out)

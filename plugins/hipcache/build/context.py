@@ -29,7 +29,7 @@ from hipcache.store.seal import NO_SEAL, Seal
 
 
 @dataclass(frozen=True)
-class Engine:
+class Context:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `source_dir`: where there is none, paths below it are portable in keys and
     read sets, too, but CUIDs and whole compiles know nothing of it: a program may have objects of several such
@@ -72,13 +72,13 @@ class Engine:
             self.store.put_action(key, record, own=own)
 
 
-def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
+def open_context(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Context:
     """The real world under the user's settings. Raises StoreError."""
     store = open_store(config, defers_upkeep=True)
     shares = not store.read_only
     store.work.on_timeout = partial(conditions.tell_of_lock, config, environ)
     conditions.follow_upkeep(config, store)
-    return Engine(
+    return Context(
         store=store,
         runner=SubprocessRunner(),
         slots=open_slots(
@@ -101,7 +101,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
 
 
 def _servers(config: Config, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The engine's remote and executors. Nothing of either is loaded until it is needed."""
+    """The remote and executors. Nothing of either is loaded until it is needed."""
     remote, executions = (next(features.added(name), None) for name in ("remote", "executions"))
     if not remote:
         return {}
