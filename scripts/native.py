@@ -145,7 +145,6 @@ def sanitizers(arguments: list[str]) -> None:
     environ = os.environ | {
         "LD_PRELOAD": library,  # of Python, which is built without
         "ASAN_OPTIONS": "detect_leaks=0",  # Python and clang leave it to their end
-        "TEST_AS_USERS": "1",
     }
     tests = [str(path) for name in TESTS for path in sorted((copy / "tests").rglob(f"test_{name}.py"))]
     words = [str(python), "-m", "pytest", "-n", str(os.cpu_count()), "--dist", "worksteal", "-k", DESELECTED]

@@ -13,14 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-import launchers
 from ended import Counted, Ended
 from golden import Golden
 from golden_of_all import NOT_INHERITED, GoldenOfAll
 from kernels import ARCHS, BARE, CUID, HIP_IN_SHORT, KERNEL
-from launchers import LAUNCHER, launcher_of_comparisons
-from rewriting import settle
-from session import AS_USERS, FULL, RESIDENT, SESSION
+from launchers import LAUNCHER
+from session import FULL, RESIDENT, SESSION, SHORT
 from told import statistics
 from toolchains import BY_NEW_DRIVER, LLVM
 
@@ -67,7 +65,7 @@ class BareLab:
         if RESIDENT:
             environ |= {"HIPCACHE_RESIDENT": "1", "HIPCACHE_SYSTEM_PATHS": f"{root / 'work'}:/usr:/lib:/etc:/bin"}
             environ["XDG_RUNTIME_DIR"] = _runtime()
-        golden = Golden(of_all=None if AS_USERS else GoldenOfAll(SESSION, root))
+        golden = Golden(of_all=GoldenOfAll(SESSION, root) if SHORT else None)
         lab = cls(
             root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ, driver=driver, _golden=golden
         )
@@ -94,14 +92,9 @@ class BareLab:
         stdin: bytes = b"",
         seconds: float = SECONDS,
     ) -> Ended:
-        """Its end, within `seconds`. An engine is forked (see `forked_engines`) where the launcher is the first word,
-        but not in tests marked `as_users`, which see who started it."""
-        words = [os.fspath(word) for word in argv]
-        if launchers.forks and not AS_USERS and words[:1] == [*LAUNCHER]:
-            words[:1] = launcher_of_comparisons()
-            settle()  # a start takes longer: what was just written is old enough to be remembered then
+        """Its end, within `seconds`."""
         done = subprocess.run(
-            words,
+            [*argv],
             cwd=cwd or self.root,
             env={**self.environ, **(env or {})},
             input=stdin,

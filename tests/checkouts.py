@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from direct_lab import Direct
-from hip import BARE, CUID, HIP_IN_SHORT, Ended, Lab, launcher_of_comparisons, settle
+from hip import BARE, CUID, HIP_IN_SHORT, LAUNCHER, Ended, Lab, settle
 
 SOURCE = """\
 #include "hip_in_short.hpp"
@@ -64,7 +64,7 @@ class Checkouts:
     def warm(self, *flags: str, source: str = "{}/src/k.hip", env: dict[str, str] | None = None) -> None:
         for _ in range(2):
             words = self.words("one", *flags, source=source)
-            ended = self.run("one", words, *launcher_of_comparisons(), env=env)
+            ended = self.run("one", words, *LAUNCHER, env=env)
             assert ended.status == 0, ended.err
         self.lab.count_anew()
 

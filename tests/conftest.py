@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
@@ -16,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import bare_lab
-import launchers
-import prelinked
 import pytest
 import rewritten
 from bound import bounded, usual_signals
-from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
+from hip import ARCHS, FULL, Lab, let_others_in, settle
 from hipcache.base.times import came_since
 from sampling import Case, left_out
 from toolchains import BY_NEW_DRIVER, COMPILERS, LLVM
@@ -41,12 +38,6 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     lab = Lab.make(tmp_path, request.param)
     archs = request.node.get_closest_marker("archs")
     return replace(lab, archs=ARCHS[: archs.args[0]]) if archs and not FULL else lab
-
-
-@pytest.fixture(autouse=True)
-def as_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.node.get_closest_marker("as_users"):
-        monkeypatch.setattr(launchers, "forks", False)
 
 
 @pytest.fixture(autouse=True)
@@ -105,8 +96,6 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 def pytest_configure(config: pytest.Config) -> None:
     usual_signals()
-    if not AS_USERS and not hasattr(config, "workerinput"):
-        prelinked.use(Path(sys.prefix) / "prelinked")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(_Workers())
 

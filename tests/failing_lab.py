@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hip import Lab, launcher_of_comparisons, skip_without_coverage
+from hip import LAUNCHER, Lab, skip_without_coverage
 
 KERNEL = 'extern "C" __global__ void k(int* p) { *p = 1; }\n'
 
@@ -32,7 +32,7 @@ class Trial:
         """How it ends with plain clang, then with hipcache."""
         outputs = [self.lab.root / name for name in ("out.o", "out.d")]
         plain, cached = self.lab.by_both(lambda *launcher: self.run(command, *launcher), command, without=outputs)
-        return [plain, cached, *(self.run(command, *launcher_of_comparisons()) for _ in range(times - 1))]
+        return [plain, cached, *(self.run(command, *LAUNCHER) for _ in range(times - 1))]
 
     def same(self, text: str, *flags: str) -> str:
         """It fails as with plain clang: with an empty store, again, and after an edit. The last outcome."""

@@ -9,7 +9,7 @@ directory left out of every path. So a result is kept, and taken, only where not
 - clang has written nothing but what the result holds;
 - the directory's name is nowhere in the result, as it would be with debug information or in a dependency file.
 
-One use in twenty is an audit, as in `golden`. A full run shares nothing (`hip.AS_USERS`).
+One use in twenty is an audit, as in `golden`. A full run shares nothing (`session.SHORT`).
 
 Digests of such results are kept beside the tests (`golden_digests.txt`, of Debian 12's compilers; `make golden` writes
 them), with the directory's name left out of the result: if what hipcache made has the digest, plain clang need not make

@@ -20,9 +20,8 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
 - `only_15`, `only_19` (HIP's own clang, and the newer one) where the compiler cannot matter; `with_15`, `with_19` where
   it must be that version. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
-- In a short run most engines of labs and most runs of SCons are forked (`forked_engines`, `forked_scons`; not with the
-  marker `as_users`), root's clang loads copies of libraries, with which it starts in half the time (`prelinked`), and
-  root's files lie in memory (`private_mounts`). None of that with TEST_AS_USERS=1, nor in `make test-full`.
+- In a short run root's files lie in memory (`private_mounts`), and tests share what plain clang makes
+  (`golden_of_all`).
 - pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
 """
 
@@ -38,16 +37,15 @@ from bare_lab import BareLab
 from ended import FAILED, HIT, MISS, PARTIAL, PASSED_THROUGH, Compiled, Counted, Ended, Made
 from golden import Tree
 from kernels import ARCHS, BARE, CUID, HIP_IN_SHORT, KERNEL, kernel
-from launchers import ENGINE, ENGINE_ALONE, LAUNCHER, launcher_of_comparisons
+from launchers import ENGINE, ENGINE_ALONE, LAUNCHER
 from rewriting import SETTLED, let_others_in, replace, rewrite, same_times, script, settle, write_files
-from session import AS_USERS, FULL, RESIDENT, SESSION
+from session import FULL, RESIDENT, SESSION
 from terminals import in_terminal
 from told import explained, know_tools, statistics
 from toolchains import COMPILERS, DEVICE_LIBRARIES, HIP_FLAGS, LLVM, rocm, toolchain, watched_compiler
 
 __all__ = [
     "ARCHS",
-    "AS_USERS",
     "BARE",
     "COMPILERS",
     "CUID",
@@ -73,7 +71,6 @@ __all__ = [
     "in_terminal",
     "kernel",
     "know_tools",
-    "launcher_of_comparisons",
     "let_others_in",
     "replace",
     "rewrite",
@@ -169,7 +166,7 @@ class Lab(BareLab):
 
         def guess() -> Result:
             tree.settle(SETTLED)
-            guessed.append(run(*(launcher or launcher_of_comparisons())))
+            guessed.append(run(*(launcher or LAUNCHER)))
             return guessed[0]
 
         tree = look()

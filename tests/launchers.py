@@ -7,8 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import forked_engines
-from session import AS_USERS, SESSION
+from session import SESSION
 
 ENGINE_ALONE = (sys.executable, "-m", "hipcache")
 
@@ -44,12 +43,3 @@ def _launcher() -> str:
 
 
 LAUNCHER = (_launcher(),)
-
-
-# Do labs fork the engines that a test starts by the launcher?
-forks = True
-
-
-def launcher_of_comparisons() -> tuple[str, ...]:
-    """For those with plain clang, which look at all that comes out."""
-    return LAUNCHER if AS_USERS else (forked_engines.launcher(*LAUNCHER),)

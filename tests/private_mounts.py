@@ -18,10 +18,9 @@ _MNT_DETACH = 2
 _SPARED = 2 << 30
 
 
-def memory(at: Path, size: int, *, huge: bool = False) -> bool:
-    """Whether `size` bytes of memory could be had for a file system in `at`, with its mode, and in pages of 2 MiB if
-    `huge`."""
-    options = f"mode={stat.S_IMODE(at.stat().st_mode):o},size={size}{',huge=always' if huge else ''}"
+def memory(at: Path, size: int) -> bool:
+    """Whether `size` bytes of memory could be had for a file system in `at`, with its mode."""
+    options = f"mode={stat.S_IMODE(at.stat().st_mode):o},size={size}"
     return _begin() and _available() > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
 
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import forked_scons
-import launchers
 import pytest
 from cmake_project import CHECKOUT, HIP_IN_SHORT, PROGRAMS, hip_source
-from hip import AS_USERS, COMPILERS, LLVM, know_tools, settle, statistics, write_files
+from hip import COMPILERS, LLVM, know_tools, settle, statistics, write_files
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
@@ -85,17 +82,6 @@ class Project:
 
     def try_build(self, *arguments: str) -> Built:
         know_tools(self.variables())
-        if launchers.forks and not AS_USERS and zlib.crc32(self.root.name.encode()) % 20:  # the others are audits
-            return self.forked(*arguments) or self.started(*arguments)
-        return self.started(*arguments)
-
-    def forked(self, *arguments: str) -> Built | None:
-        words = self.command(*arguments)[1:]
-        ended = forked_scons.run(SCONSES[self.scons], words, self.root, self.variables(), 500)
-        return Built(*ended) if ended else None
-
-    def started(self, *arguments: str) -> Built:
-        """As users start it."""
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.root,

@@ -15,8 +15,7 @@ import private_mounts
 FULL = bool(os.environ.get("TEST_FULL"))
 # All tests through the resident, which is to know every file of a lab (`make test-full`).
 RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
-# Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
-AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not in ("", "0")
+SHORT = not (FULL or RESIDENT)
 
 # Bytes of memory that the files of a short run may take: the largest took 1 GB, and a server that keeps contents
 # (buildbox-casd) wants 2 GB that are free. On ext4, 7 % of the run's CPU time goes to the search for inodes that no
@@ -31,7 +30,7 @@ def _session() -> Path:
         known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
         atexit.register(shutil.rmtree, known, ignore_errors=True)
         place = _in_memory(Path(known))
-        if not AS_USERS and private_mounts.memory(place, MEMORY):
+        if SHORT and private_mounts.memory(place, MEMORY):
             atexit.register(private_mounts.detach, place)
             os.makedirs(known, exist_ok=True)
         os.chmod(known, 0o755)  # some tests compile as another user

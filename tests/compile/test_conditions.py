@@ -17,7 +17,7 @@ import pytest
 from hip import BARE, HIT, LAUNCHER, MISS, Ended, Lab, let_others_in, only_19
 
 # A build is known by the process that started the engines.
-pytestmark = [only_19, pytest.mark.as_users, pytest.mark.archs(1)]
+pytestmark = [only_19, pytest.mark.archs(1)]
 SOMEBODY = 54323
 
 

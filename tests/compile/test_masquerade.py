@@ -11,7 +11,6 @@ import pytest
 from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, LLVM, MISS, Ended, Lab, apart, only_19, script
 
 COMMAND = (ARCHS[0], *BARE, CUID, "-c", "k.hip", "-o", "out.o")
-pytestmark = pytest.mark.as_users  # links are to the launcher that runs
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hip import HIT, LAUNCHER, Lab, kernel, launcher_of_comparisons, only_19, skip_without_coverage
+from hip import HIT, LAUNCHER, Lab, kernel, only_19, skip_without_coverage
 
 pytestmark = pytest.mark.archs(1)
 
@@ -45,7 +45,7 @@ def check(lab: Lab, *flags: str, links: bool) -> None:
 
     outputs = [lab.root / f"{name}{more}" for name in OUTPUTS for more in ("", ".link")]
     plain, cached = lab.by_both(run, [*words, f"links: {links}"], without=outputs)
-    assert [cached, run(*launcher_of_comparisons()), run(*launcher_of_comparisons())] == [plain] * 3
+    assert [cached, run(*LAUNCHER), run(*LAUNCHER)] == [plain] * 3
 
 
 @pytest.mark.sampled(2)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hip import FULL, launcher_of_comparisons
+from hip import FULL, LAUNCHER
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
@@ -21,37 +21,31 @@ OBJECT_SEEDS = [1, 4, *(range(5, 60) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
-@pytest.fixture(autouse=True)
-def language(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of forked engines."""
-    monkeypatch.setenv("LC_ALL", "C")
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) -> None:
-    assert not fuzz.check(seed, launcher=launcher_of_comparisons())
+    assert not fuzz.check(seed, launcher=LAUNCHER)
 
 
 @pytest.mark.parametrize("seed", OBJECT_SEEDS)
 def test_so_is_a_program_of_several_objects(seed: int) -> None:
-    assert not fuzz.check(seed, kind="objects", launcher=launcher_of_comparisons())
+    assert not fuzz.check(seed, kind="objects", launcher=LAUNCHER)
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)
 def test_so_is_one_with_the_headers_of_hip(seed: int) -> None:
-    assert not fuzz.check(seed, real=True, launcher=launcher_of_comparisons())
+    assert not fuzz.check(seed, real=True, launcher=LAUNCHER)
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [*range(1, 9), *(range(9, 100) if FULL else ())])
 def test_so_is_a_source_of_the_assembler(seed: int) -> None:
-    assert not fuzz.check(seed, kind="assembler", launcher=launcher_of_comparisons())
+    assert not fuzz.check(seed, kind="assembler", launcher=LAUNCHER)
 
 
 @pytest.mark.parametrize("seed", [*LINK_SEEDS, *(range(1, 100) if FULL else ())])
 def test_so_is_a_link_of_relocatable_device_code(seed: int) -> None:
-    assert not fuzz.check(seed, kind="links", launcher=launcher_of_comparisons())
+    assert not fuzz.check(seed, kind="links", launcher=LAUNCHER)
 
 
 def test_a_difference_is_reported_with_its_seed_and_commands() -> None:

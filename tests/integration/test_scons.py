@@ -19,30 +19,6 @@ from scons_project import CLANG, HEADERLIGHT, RUNTIME_AND_MAIN, TOOLS, Project, 
 __all__ = ["newest", "project"]
 pytestmark = pytest.mark.takes_turns("project")
 
-SURROUNDINGS = """\
-import json, os, signal, sys
-known = [number for number in range(1, 65) if number not in (32, 33)]
-print(json.dumps([
-    sys.argv, sys.path, os.getcwd(), sorted(os.environ.items()), os.isatty(1), os.getgid(), sys.getrecursionlimit(),
-    sorted(map(int, os.listdir("/proc/self/fd"))), [str(signal.getsignal(number)) for number in known],
-    sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))), sys.stdout.encoding, sys.stderr.errors,
-]))
-sys.stderr.write("to the other stream\\n")
-Exit(7)
-"""
-
-
-def test_a_forked_scons_has_what_one_has_that_is_started(project: Project) -> None:
-    project.construct(SURROUNDINGS, environment="")
-    project.environ |= {"ONLY": "here"}
-    started, forked = project.started("-j2", "word=1"), project.forked("-j2", "word=1")
-    if forked is None:
-        pytest.skip("Python is set up by the environment")
-    assert (started.status, forked.status) == (7, 7), started.err + forked.err
-    assert json.loads(forked.out) == json.loads(started.out)
-    assert forked.err == started.err == "to the other stream\n"
-
-
 # -- the toolchain
 
 
@@ -94,7 +70,6 @@ def test_the_object_is_plain_clangs(newest: Project) -> None:
 # -- ways in
 
 
-@pytest.mark.as_users
 @pytest.mark.parametrize("way", ["callable", "site_scons", "sconsdir", "Tool"])
 def test_each_way_in_makes_hip_objects(project: Project, way: str) -> None:
     tools, before = '["default", "hipcache"]', ""
@@ -131,7 +106,6 @@ def packages(root: Path) -> Path:
     return directory
 
 
-@pytest.mark.as_users
 def test_the_tool_leaves_the_package_of_its_name_importable(project: Project) -> None:
     """SCons makes the tool module `sys.modules["hipcache"]`; the engine is a package of that name."""
     project.construct(f"""
@@ -142,7 +116,6 @@ assert hipcache.__version__ and hipcache.__path__
     project.build()
 
 
-@pytest.mark.as_users
 def test_a_python_without_hipcache_is_told_what_to_install(newest: Project) -> None:
     (newest.root / "tools").mkdir()
     shutil.copy(TOOLS / "hipcache.py", newest.root / "tools")
@@ -283,7 +256,6 @@ def test_hipcc_is_cached_as_the_clang_that_it_runs(project: Project) -> None:
 # -- the example
 
 
-@pytest.mark.as_users
 def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
     root = tmp_path / "example"
     shutil.copytree(CHECKOUT / "examples" / "scons", root, ignore=shutil.ignore_patterns("build", ".scons*"))
