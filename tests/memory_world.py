@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.base.values import dataclass, field
-from hipcache.build.action import Action, ActionOutput, Cache, Held, Inputs, Policy, Ran, Ref, Source, Step
+from hipcache.build.action import Action, ActionId, ActionOutput, Cache, Held, Inputs, Policy, Ran, Ref, Source, Step
 from hipcache.build.graph import Delivery, Graph
 from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
@@ -52,7 +52,7 @@ class Memory:
 
         parts = [("action", name), *((f"input {one}", (Ref(one),)) for one in given)]
         return Action(
-            id=name,
+            id=ActionId(name),
             kind="test",
             label=name,
             work=Step(work),
@@ -76,7 +76,7 @@ def made_of(contents: Mapping[str, bytes]) -> Ran:
 
 
 def of(name: str) -> ActionOutput:
-    return ActionOutput(name, "out")
+    return ActionOutput(ActionId(name), "out")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.keys import digest_bytes
-from hipcache.build.action import Action, Literal, Source, Step
+from hipcache.build.action import Action, ActionId, Literal, Source, Step
 from hipcache.build.graph import Delivery, Graph
 from hipcache.build.loop import InProcess, World, build
 from hipcache.cache.content import ContentCache, Shelf
@@ -34,7 +34,7 @@ def test_what_is_missing_runs_and_what_is_stored_does_not(memory: Memory, path: 
 def test_actions_may_be_named_in_any_order(memory: Memory, path: Path) -> None:
     late = memory.action("late", {"code": of("early")})
     graph = Graph((late, memory.action("early")), (Delivery(str(path), of("late")),), (), "")
-    assert set(build(graph, memory.world)) == {"late", "early"}
+    assert {end.kind for end in build(graph, memory.world)} == {"late", "early"}
 
 
 def test_an_output_that_is_the_same_as_before_stops_the_rebuild(memory: Memory, path: Path) -> None:
@@ -131,7 +131,7 @@ def test_all_that_is_ready_is_looked_up_in_one_question(memory: Memory, path: Pa
             return super().get(wanted)
 
     fronts = [memory.action(f"front {number}") for number in range(22)]
-    bundle = memory.action("bundle", {one.id: of(one.id) for one in fronts})
+    bundle = memory.action("bundle", {one.label: of(one.label) for one in fronts})
     memory.build(path, *fronts, bundle)
     memory.actions = Counting(memory.actions.records)
     memory.build(path, *fronts, bundle)
@@ -178,7 +178,7 @@ def test_an_output_that_cannot_be_delivered_makes_its_one_action_run_again(
 
 def test_an_input_that_is_damaged_makes_its_one_producer_run_again(memory: Memory, path: Path) -> None:
     fronts = [memory.action(name) for name in ("a", "b", "c")]
-    bundle = memory.action("bundle", {one.id: of(one.id) for one in fronts})
+    bundle = memory.action("bundle", {one.label: of(one.label) for one in fronts})
     memory.build(path, *fronts, bundle)
     lose(memory, b"b()", "damaged")
     lose(memory, b"bundle(a(),b(),c())", "lost")
@@ -241,7 +241,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     def plan(session: Session, columns: int | None) -> Planned:
         path = session.command.path(session.command.output)
         nothing = Action(
-            *("nothing", "nothing", "nothing", Step(lambda _: made_of({"out": b"nothing"}))),
+            *(ActionId("nothing"), "nothing", "nothing", Step(lambda _: made_of({"out": b"nothing"}))),
             *((("kind", "no-op"),), (), ("out",)),
         )
         return Planned(Graph((nothing,), (Delivery(path, of("nothing")),), (), path))

@@ -10,6 +10,7 @@ from hipcache.base.keys import digest_file, make_key
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import (
     Action,
+    ActionId,
     ActionResult,
     Bound,
     Cache,
@@ -66,7 +67,7 @@ class Room:
         )
 
     def look_up(self, kind: Cache) -> ActionResult | Missing:
-        return self.caches().look_up([bound(kind)])["one"]
+        return self.caches().look_up([bound(kind)])[ActionId("one")]
 
     def publish(self, kind: Cache, made: bytes = MADE, why_not: str = "") -> ActionResult:
         """A result that k.hip as it is now has led to, and the absence of k.h."""
@@ -94,7 +95,7 @@ class Room:
 def bound(kind: Cache) -> Bound:
     front = FrontEnd(Cc1Job("clang", ()), KEY, "")
     work = Pass(front, "one") if kind is Cache.MANIFEST else Step(lambda inputs: made_of({}))
-    action = Action("one", "test", "one", work, outputs=("out", "named"), passing=("named",), missing=NEVER)
+    action = Action(ActionId("one"), "test", "one", work, outputs=("out", "named"), passing=("named",), missing=NEVER)
     return Bound(replace(action, policy=Policy(kind)), KEY)
 
 
@@ -108,7 +109,7 @@ def room(request: pytest.FixtureRequest, tmp_path: Path) -> Room:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_found_where_nothing_was_published(room: Room, kind: Cache) -> None:
-    found = room.caches().look_up([bound(kind)]).get("one") or Missing(NEVER)
+    found = room.caches().look_up([bound(kind)]).get(ActionId("one")) or Missing(NEVER)
     assert found == Missing(NEVER)
 
 
@@ -127,7 +128,7 @@ def test_what_was_published_is_found_with_all_that_it_says(room: Room, kind: Cac
 def test_what_must_not_be_stored_is_not_and_is_told(room: Room, kind: Cache) -> None:
     room.publish(kind, why_not="'k.hip' changed")
     assert room.notes == ["not stored: 'k.hip' changed"]
-    assert not isinstance(room.caches().look_up([bound(kind)]).get("one"), ActionResult)
+    assert not isinstance(room.caches().look_up([bound(kind)]).get(ActionId("one")), ActionResult)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,7 +145,7 @@ def test_a_result_whose_content_is_lost_is_missing(room: Room, kind: Cache) -> N
             return None if bytes.fromhex(hash) == lost else room.contents.read(hash)
 
     without = replace(room, contents=Without())
-    assert not isinstance(without.caches().look_up([bound(kind)]).get("one"), ActionResult)
+    assert not isinstance(without.caches().look_up([bound(kind)]).get(ActionId("one")), ActionResult)
 
 
 @pytest.mark.parametrize("change", ["an edit", "a header that appears", "a source that is gone"])
@@ -180,4 +181,4 @@ def test_a_record_of_noise_is_missing(tmp_path: Path, kind: Cache) -> None:
     room.publish(kind)
     for key in list(room.actions.records):  # type: ignore[attr-defined]
         room.actions.put(key, b"[1, {")
-    assert not isinstance(room.caches().look_up([bound(kind)]).get("one"), ActionResult)
+    assert not isinstance(room.caches().look_up([bound(kind)]).get(ActionId("one")), ActionResult)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hipcache.build.action import Action, ActionResult, Bound, Digest, Step
+from hipcache.build.action import Action, ActionId, ActionResult, Bound, Digest, Step
 from hipcache.cache import content, records
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
@@ -17,7 +17,9 @@ ENTRY = Entry(
     places=PLACES,
     source=("s" * 64, ""),
 )
-ACTION = Action("one", "test", "one", Step(lambda _: made_of({})), outputs=("code", "bitcode"), passing=("bitcode",))
+ACTION = Action(
+    ActionId("one"), "test", "one", Step(lambda _: made_of({})), outputs=("code", "bitcode"), passing=("bitcode",)
+)
 # As this program has written them before.
 OLD = [
     b'[{"reads":"","output":"","text":"","look":"","whole":true,"talks":false,"seconds":1.0}]',
@@ -46,7 +48,7 @@ def found(record: bytes) -> ActionResult | None:
     digest = contents.write(b"code")
     bound = Bound(ACTION, ACTION.key({}))
     actions = MemoryActions({bound.key.digest: record.replace(b"CODE", digest.hash.encode())})
-    result = ContentCache(Shelf(actions, contents, print)).look_up([bound]).get("one")
+    result = ContentCache(Shelf(actions, contents, print)).look_up([bound]).get(ActionId("one"))
     return result if isinstance(result, ActionResult) else None
 
 

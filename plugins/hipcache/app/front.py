@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hipcache.app import kinds
 from hipcache.base.errors import CommandFailed, HostLinkFailed, JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
-from hipcache.build import End, Graph, Unit
+from hipcache.build import ActionId, End, Graph, Unit
 from hipcache.build.context import Context
 from hipcache.build.loop import build
 from hipcache.clang import tools
@@ -36,7 +36,7 @@ def make(context: Context, command: Command, columns: int | None) -> Compiled:
         command, context = script.through_script(context, command)
         kind = kinds.of(command)
     with Session(context, command) as session:
-        stages, ends = [kind.planner(session, columns)], dict[str, End]()  # 1.
+        stages, ends = [kind.planner(session, columns)], dict[ActionId, End]()  # 1.
         _build(stages[0], session, ends)
         while following := stages[-1].then(ends):
             stages.append(following)
@@ -48,7 +48,7 @@ def make(context: Context, command: Command, columns: int | None) -> Compiled:
         return Compiled(outcome, graph.said(ends), record, direct, files, planned.jobs, bool(graph.messages))
 
 
-def _build(planned: Planned, session: Session, ends: dict[str, End]) -> None:
+def _build(planned: Planned, session: Session, ends: dict[ActionId, End]) -> None:
     try:
         build(planned.graph, world_of(session), ends)  # 2. to 6.
     except HostLinkFailed as failed:
@@ -129,7 +129,7 @@ class Ended:
 
 
 def account(
-    session: Session, graphs: Sequence[Graph], ends: Mapping[str, End], path: str
+    session: Session, graphs: Sequence[Graph], ends: Mapping[ActionId, End], path: str
 ) -> tuple[Record, CompileOutcome]:
     """`graphs`: all that belong to the object or program at `path`."""
     return _account(session, [_ended(unit, ends) for graph in graphs for unit in graph.units], path)
@@ -164,7 +164,7 @@ def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) 
     return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units), *seals)
 
 
-def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
+def _ended(unit: Unit, ends: Mapping[ActionId, End]) -> Ended:
     """A unit is a hit if everything that makes its code was found. Its back end is a hit if the code or object was."""
     last = ends[unit.action]
     passes = [ends[id] for id in unit.passes if id in ends and not ends[id].missing]

@@ -5,6 +5,7 @@ over them with its caches, the protocols of `storage`, what is delivered (`deliv
 from hipcache.build.action import (
     EACH_TIME,
     Action,
+    ActionId,
     ActionOutput,
     ActionResult,
     ActionWork,
@@ -36,6 +37,7 @@ from hipcache.build.graph import Delivery, DependencyRule, Graph, Progress, Slot
 __all__ = [
     "EACH_TIME",
     "Action",
+    "ActionId",
     "ActionOutput",
     "ActionResult",
     "ActionWork",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, Union
+from typing import NamedTuple, Protocol, Union
 
 from hipcache.base.keys import Key, digest_bytes, digest_file, make_key
 from hipcache.base.values import dataclass, field, replace
@@ -39,6 +39,16 @@ class Held:
             return self.content
         assert self.path
         return self.path.read_bytes()
+
+
+class ActionId(NamedTuple):
+    """An action in its graph: what it does, and for which unit (empty: there is only one)."""
+
+    kind: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.unit}" if self.unit else self.kind
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,7 @@ Word = Union[str, "tuple[str | Ref, ...]"]
 class ActionOutput:
     """The output `name` of another action."""
 
-    action: str
+    action: ActionId
     name: str
 
 
@@ -201,13 +211,13 @@ class Step(ActionWork):
 
 @dataclass(frozen=True)
 class Action:
-    """`id`: its name in the graph; `kind`: the first word of its key; `label`: its name in messages; `missing`: why it
+    """`kind`: the first word of its key; `label`: its name in messages; `missing`: why it
     had to run, if no result is stored (or its content is lost). `passing`: those of its outputs that are not stored,
     only named: who needs one that was not made in this build has the action run again. `on_demand`: it waits until
     another action, which has to run, asks for its outputs. `turn`: its place where a failure that the source has caused
     ends all behind it. `fixed`: its key, instead of `parts`, if it does not depend on other actions."""
 
-    id: str
+    id: ActionId
     kind: str
     label: str
     work: ActionWork
@@ -226,7 +236,7 @@ class Action:
         return tuple(name for name in self.outputs if name not in self.passing)
 
     @property
-    def needs(self) -> set[str]:
+    def needs(self) -> set[ActionId]:
         """The ids of the actions that it waits for."""
         return {source.action for _, source in self.inputs if isinstance(source, ActionOutput)}
 
@@ -339,8 +349,9 @@ class End:
 
 
 class Lost(Exception):
-    """The outputs of these actions are needed and not at hand: lost, or made on demand. Each must run."""
+    """The outputs of these actions are needed and not at hand: the store lost them, or they are made on demand, and
+    this is the first time. Each must run."""
 
-    def __init__(self, actions: set[str]) -> None:
-        super().__init__(", ".join(sorted(actions)))
+    def __init__(self, actions: set[ActionId]) -> None:
+        super().__init__(", ".join(sorted(map(str, actions))))
         self.actions = actions

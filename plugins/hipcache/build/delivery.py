@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.files import write_whole
-from hipcache.build import ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, depfile, ended
+from hipcache.build import ActionId, ActionOutput, Delivery, Dependency, DependencyRule, End, Graph, depfile, ended
 from hipcache.build.storage import ContentStore
 
 # Files that appear in the user's tree: where they can be written, and how.
@@ -39,7 +39,7 @@ def clean_up(output: str) -> None:
         os.unlink(output)
 
 
-def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> set[str]:
+def deliver(graph: Graph, ends: Mapping[ActionId, End], contents: ContentStore) -> set[ActionId]:
     """Write the dependency files and all that is delivered; the actions whose content is lost. Raises PassThrough."""
     check_places(delivery.path for delivery in graph.deliveries)
     for rule in graph.rules:
@@ -62,7 +62,7 @@ def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> se
     return lost
 
 
-def written(graph: Graph, ends: Mapping[str, End]) -> list[Delivery]:
+def written(graph: Graph, ends: Mapping[ActionId, End]) -> list[Delivery]:
     """The outputs to deliver: of two in one place the later one that was written."""
     last = {
         delivery.path: delivery
@@ -87,7 +87,7 @@ def _make_executable(path: Path) -> None:
 # The dependency file that a compile was asked for: from its options, and what the passes read.
 
 
-def rule_text(rule: DependencyRule, ends: Mapping[str, End]) -> bytes:
+def rule_text(rule: DependencyRule, ends: Mapping[ActionId, End]) -> bytes:
     """Raises PassThrough."""
     return _text(rule, [end.result.files for end in (ended(ends, slot) for slot in rule.slots) if end])
 

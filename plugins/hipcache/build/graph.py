@@ -7,7 +7,7 @@ from functools import partial
 
 from hipcache.base.errors import FailedInTurn, PassThrough, passing_through
 from hipcache.base.values import dataclass
-from hipcache.build.action import Action, ActionOutput, Bound, End, File
+from hipcache.build.action import Action, ActionId, ActionOutput, Bound, End, File
 
 # The plan's order, where it matters: which actions wait for one that may fail, and which a failure cancels.
 
@@ -62,7 +62,7 @@ class Delivery:
 
 
 # Alternative passes: the first one that has ended represents them.
-Slot = tuple[str, ...]
+Slot = tuple[ActionId, ...]
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ class Unit:
     give (one that is found suffices). `backend`: does it have a back end? `inputs`: what it is made from, as `explain`
     shows it (empty: as in the key)."""
 
-    action: str
+    action: ActionId
     label: str
     names: tuple[str, ...]
     backend: bool = False
-    passes: tuple[str, ...] = ()
-    makers: tuple[str, ...] = ()
+    passes: Slot = ()
+    makers: Slot = ()
     inputs: tuple[tuple[str, str], ...] = ()
 
 
@@ -111,18 +111,18 @@ class Graph:
     gate: Gate | None = None
     text: Callable[[End], str] = lambda end: end.result.text
 
-    def said(self, ends: Mapping[str, End]) -> str:
+    def said(self, ends: Mapping[ActionId, End]) -> str:
         """The messages for the user, from the actions that have ended."""
         slots = self.printed or tuple((action.id,) for action in self.actions)
         return self.messages + "".join(self.text(end) for end in map(partial(ended, ends), slots) if end)
 
-    def read(self, ends: Mapping[str, End]) -> tuple[str, ...]:
+    def read(self, ends: Mapping[ActionId, End]) -> tuple[str, ...]:
         """All files that the passes read."""
         known = [end for end in map(partial(ended, ends), self.printed) if end]
         return tuple(dict.fromkeys(file.path for end in known for file in end.result.files))
 
 
-def ended(ends: Mapping[str, End], slot: Slot) -> End | None:
+def ended(ends: Mapping[ActionId, End], slot: Slot) -> End | None:
     """The end of the pass that represents the slot."""
     return next((ends[id] for id in slot if id in ends and not ends[id].missing), None)
 
@@ -136,14 +136,14 @@ _TRIES = 5
 class Progress:
     """`ends`: how the finished actions ended."""
 
-    def __init__(self, graph: Graph, ends: dict[str, End]) -> None:
+    def __init__(self, graph: Graph, ends: dict[ActionId, End]) -> None:
         self.ends = ends
-        self._again: dict[str, int] = {}  # whose results were lost, and how often
+        self._again: dict[ActionId, int] = {}  # whose results were lost, and how often
         self._grow = graph.grow
         self._is_wanted: Callable[[Action], bool] = lambda action: True
-        self._actions: dict[str, Action] = {}
-        self._waiting: dict[str, Action] = {}
-        self._asleep: dict[str, Action] = {}
+        self._actions: dict[ActionId, Action] = {}
+        self._waiting: dict[ActionId, Action] = {}
+        self._asleep: dict[ActionId, Action] = {}
         assert len({action.id for action in graph.actions}) == len(graph.actions), "two actions of one name"
         self._add(graph.actions)
 
@@ -179,7 +179,7 @@ class Progress:
                 )
         return digests
 
-    def needed(self, action: Action) -> dict[str, End]:
+    def needed(self, action: Action) -> dict[ActionId, End]:
         """The ends of the actions that it needs, except on-demand actions that nobody has asked for yet."""
         return {name: self.ends[name] for name in action.needs if name in self.ends}
 
@@ -194,7 +194,7 @@ class Progress:
             for action in [action for action in all_of_them.values() if not is_wanted(action)]:
                 del all_of_them[action.id]
 
-    def is_read(self, name: str) -> bool:
+    def is_read(self, name: ActionId) -> bool:
         """Is there an unfinished action that reads outputs of that one?"""
         left = (
             action for action in self._actions.values() if action.id not in self.ends and action.id not in self._asleep
@@ -205,7 +205,7 @@ class Progress:
         self.ends[end.bound.action.id] = end
         self._add(self._grow(end))
 
-    def reopen(self, lost: set[str], waiting: Action | None = None) -> None:
+    def reopen(self, lost: set[ActionId], waiting: Action | None = None) -> None:
         """Run the `lost` actions again (or for the first time, if they are on demand), and then the one that is
         `waiting` for them."""
         for name in lost:

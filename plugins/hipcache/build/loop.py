@@ -20,6 +20,7 @@ from hipcache.base.errors import FailedInTurn, PassThrough
 from hipcache.base.values import dataclass, field, replace
 from hipcache.build import (
     Action,
+    ActionId,
     ActionOutput,
     ActionResult,
     Bound,
@@ -63,7 +64,7 @@ class InProcess:
 class ResultCache(Protocol):
     """Action results over the storage protocols: by key (`content`), or by key and trace (`manifest`)."""
 
-    def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
+    def look_up(self, wanted: Sequence[Bound]) -> Mapping[ActionId, ActionResult | Missing]:
         """The results by action id. An action without an entry is missing, too."""
         ...
 
@@ -78,8 +79,8 @@ class Caches:
 
     by_policy: Mapping[Cache, ResultCache]
 
-    def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
-        found: dict[str, ActionResult | Missing] = {}
+    def look_up(self, wanted: Sequence[Bound]) -> Mapping[ActionId, ActionResult | Missing]:
+        found: dict[ActionId, ActionResult | Missing] = {}
         for kind in {bound.action.policy.cache for bound in wanted}:
             found |= self.by_policy[kind].look_up([bound for bound in wanted if bound.action.policy.cache is kind])
         return found
@@ -94,7 +95,7 @@ class Contents:
     nobody has asked for yet."""
 
     action: Action
-    ends: Mapping[str, End]
+    ends: Mapping[ActionId, End]
     contents: ContentStore
 
     def of(self, name: str) -> Held:
@@ -142,7 +143,7 @@ class World:
         return self.executors[type(bound.action.work)].run(bound, inputs)
 
 
-def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dict[str, End]:
+def build(graph: Graph, world: World, ends: dict[ActionId, End] | None = None) -> dict[ActionId, End]:
     """Build the graph and write its outputs; return how each action ended. `ends` is filled as actions end, so that the
     caller can see the progress after a failure. Raises JobFailed, PassThrough, StoreError."""
     progress, turns = Progress(graph, ends if ends is not None else {}), Turns(graph.gate)
@@ -224,7 +225,7 @@ class Pending:
     At the end, however it comes, all keys are unlocked, also those that are held later."""
 
     cache: ResultCache
-    _held: dict[str, tuple[End, Ran, ExitStack]] = field(default_factory=dict)
+    _held: dict[ActionId, tuple[End, Ran, ExitStack]] = field(default_factory=dict)
     _open: bool = True
     _guard: threading.Lock = field(default_factory=threading.Lock)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hipcache.base.errors import StoreError
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass, field, replace
-from hipcache.build import Action, ActionResult, Bound, Digest, Missing, Ran
+from hipcache.build import Action, ActionId, ActionResult, Bound, Digest, Missing, Ran
 from hipcache.build.context import Context
 from hipcache.build.storage import ActionCache, ContentStore, LocalActions, LocalContents
 from hipcache.inputs.readset import ReadSet
@@ -78,7 +78,7 @@ class Shelf:
 class ContentCache:
     shelf: Shelf
 
-    def look_up(self, wanted: Sequence[Bound]) -> dict[str, ActionResult | Missing]:
+    def look_up(self, wanted: Sequence[Bound]) -> dict[ActionId, ActionResult | Missing]:
         """The stored results by action id: one request for all records, one for all contents."""
         keys = {bound.action.id: bound.key.digest for bound in wanted}
         records = self.shelf.records(list(keys.values())) if wanted else {}

@@ -13,7 +13,7 @@ the values of macros and the CUID (`FrontEnd.loose`): the CUID counts these, and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 from hipcache.base import times
@@ -214,9 +214,12 @@ class Edits:
             return None
         replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
         made = self.preprocess(front, Query(macros | {LINE} if asks_lines else macros, replaced, names))
-        if made is None or preprocessed.is_expanded(made):
+        if made is None:
             return None
-        return replace(entry, lines=tuple(sorted(self._numbered(made, edit)))) if asks_lines else entry
+        if not asks_lines:
+            return None if preprocessed.is_expanded(made) else entry
+        numbered = preprocessed.numbered(made)
+        return None if numbered is None else replace(entry, lines=tuple(sorted(self._lines(numbered, edit))))
 
     def _is_unused(self, front: FrontEnd, macros: frozenset[str], reads: ReadSet) -> bool:
         """Does the preprocessor not meet these macros of options at all? (Options come before what forbids them.)"""
@@ -270,10 +273,10 @@ class Edits:
         made = renamed(content, old.encode(), new.encode())
         return (self.shelf.keep(made).hash,) if made is not None else None
 
-    def _numbered(self, text: bytes, edit: Edit) -> Iterator[str]:
+    def _lines(self, numbered: Collection[str], edit: Edit) -> Iterator[str]:
         """See `Entry.lines`. (A file that must not be edited is none of them.)"""
         known = {plain(self.files.basedir.local(file.path)): file for file in edit.reads.files}
-        for name in preprocessed.numbered(text):
+        for name in numbered:
             file = known.get(plain(name))
             if not file or file.bare:
                 yield file.path if file else EVERYWHERE

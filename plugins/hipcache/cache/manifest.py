@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hipcache.base.values import dataclass, field, replace
-from hipcache.build import ActionResult, Bound, Dependency, Digest, Missing, Ran
+from hipcache.build import ActionId, ActionResult, Bound, Dependency, Digest, Missing, Ran
 from hipcache.cache import entries
 from hipcache.cache.content import ReadSets, Shelf
 from hipcache.cache.entries import Entry
@@ -36,13 +36,13 @@ class ManifestCache:
     files: FileManager
     directory: str
     _read: dict[str, tuple[Dependency, ...]] = field(default_factory=dict)
-    _compared: set[str] = field(default_factory=set)
+    _compared: set[ActionId] = field(default_factory=set)
 
-    def look_up(self, wanted: Sequence[Bound]) -> dict[str, ActionResult | Missing]:
+    def look_up(self, wanted: Sequence[Bound]) -> dict[ActionId, ActionResult | Missing]:
         """One request for all records, one for the records of every spelling, one for the contents."""
         keys = {bound.action.id: bound.key.digest for bound in wanted}
         records = self.shelf.records(list(keys.values())) if wanted else {}
-        found: dict[str, Entry | Missing] = {
+        found: dict[ActionId, Entry | Missing] = {
             bound.action.id: self._holding(pass_of(bound).front, entries.unpack(records.get(bound.key.digest)))
             for bound in wanted
         }

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hipcache.base.errors import PassThrough
 from hipcache.base.shared import BASEDIR_MARK
 from hipcache.base.values import dataclass
-from hipcache.build import Cache, End, Slot, delivery
+from hipcache.build import ActionId, Cache, End, Slot, delivery
 from hipcache.cache.entries import unpack
 from hipcache.clang.cc1 import Role
 from hipcache.clang.command import Command, Unwrapped, expand, words_of
@@ -57,7 +57,7 @@ class Indirect:
     why: str
 
 
-def provenance_of(session: Session, planned: Planned, ends: Mapping[str, End]) -> Provenance | Indirect | None:
+def provenance_of(session: Session, planned: Planned, ends: Mapping[ActionId, End]) -> Provenance | Indirect | None:
     """The compile, once its graph is built; indirect if not all is known that the outputs of the graph depended on, or
     some of it has changed. None: commands of this kind have no direct hits."""
     asked, graph, passes = planned.answer, planned.graph, planned.slots
@@ -144,7 +144,7 @@ def together(
 
 
 def _depends(
-    session: Session, asked: Asked | AskedToAssemble, ends: Mapping[str, End], passes: Collection[Slot]
+    session: Session, asked: Asked | AskedToAssemble, ends: Mapping[ActionId, End], passes: Collection[Slot]
 ) -> Iterator[Watched]:
     yield from _surroundings(session, asked)
     # Most architectures read the same files.

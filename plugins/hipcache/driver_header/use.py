@@ -332,8 +332,9 @@ class DriverHeader:
             jobs.run_now(_LABEL, header.popping(front, str(source), str(path)))
             left = tuple(header.left(kept, path.read_bytes()))
         behind = b""
-        numbers = preprocessed.numbered(text) or preprocessed.names_types(text) or preprocessed.may_expand_pack(text)
-        if marked and not numbers and not any(map(header.leaves_more, contents)):
+        is_bare = preprocessed.numbered(text) == frozenset() and not preprocessed.names_types(text)
+        is_bare = is_bare and not preprocessed.may_expand_pack(text)
+        if marked and is_bare and not any(map(header.leaves_more, contents)):
             listed = []
             for is_behind in (False, True):
                 jobs.run_now(_LABEL, header.listing(front, str(path), macros=True, behind=is_behind))

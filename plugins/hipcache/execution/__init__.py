@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.values import dataclass
-from hipcache.build import End, Graph, Slot
+from hipcache.build import ActionId, End, Graph, Slot
 from hipcache.clang import tools
 from hipcache.inputs.identity import is_script
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hipcache.clang.dry_run import Asked, AskedToAssemble
     from hipcache.execution.session import Session
 
-Ends = Mapping[str, End]
+Ends = Mapping[ActionId, End]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,19 @@ from pathlib import Path
 from hipcache.base.errors import PassThrough
 from hipcache.base.keys import digest_bytes
 from hipcache.base.values import dataclass
-from hipcache.build import Action, ActionOutput, Delivery, Diagnostics, File, Graph, Policy, Process, Ref, Unit
+from hipcache.build import (
+    Action,
+    ActionId,
+    ActionOutput,
+    Delivery,
+    Diagnostics,
+    File,
+    Graph,
+    Policy,
+    Process,
+    Ref,
+    Unit,
+)
 from hipcache.clang import assembler, dry_run
 from hipcache.clang.assembler import AssemblerJob
 from hipcache.clang.dry_run import AskedToAssemble
@@ -21,6 +33,7 @@ from hipcache.execution.session import Session
 from hipcache.inputs.file_manager import Untraceable
 
 _NAME = "assembler"
+_ID = ActionId(_NAME)
 _CODE = "code"
 
 
@@ -32,11 +45,11 @@ def plan(session: Session, columns: int | None) -> Planned:
     path = command.path(job.output)
     if os.path.islink(path):
         raise PassThrough("linked_output", job.output)
-    output = ActionOutput(_NAME, _CODE)
+    output = ActionOutput(_ID, _CODE)
     graph = Graph(
         (_action(session, job),),
         (Delivery(path, output, through_links=True),),
-        (Unit(_NAME, job.arch, (job.arch,), True),),
+        (Unit(_ID, job.arch, (job.arch,), True),),
         path,
     )
     return PlannedAssembly(graph, asked)
@@ -70,7 +83,7 @@ def _action(session: Session, job: AssemblerJob) -> Action:
     if assembler.may_read_files(content):
         raise PassThrough("assembler_files", job.source)
     return Action(
-        id=_NAME,
+        id=_ID,
         kind=_NAME,
         label=_NAME,
         work=Process((*job.command, "-o", (Ref(_CODE),), (Ref("source"),))),

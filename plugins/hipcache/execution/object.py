@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hipcache.base.errors import CommandFailed, JobFailed, PassThrough, passing_through
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass, replace
-from hipcache.build import Bound, End, Slot, delivery, ended
+from hipcache.build import ActionId, Bound, End, Slot, delivery, ended
 from hipcache.cache.manifest import NEVER
 from hipcache.clang import colours, driver, dry_run
 from hipcache.clang.cc1 import Role
@@ -120,7 +120,7 @@ def ask(session: Session, columns: int | None) -> Asked:
     return replace(asked, plan=with_cuid(asked.plan, cuid))
 
 
-def _coloured(links: set[str], end: End) -> str:
+def _coloured(links: set[ActionId], end: End) -> str:
     """The text of an action. The device's linker had no terminal here."""
     return colours.of_linker(end.result.text) if end.bound.action.id in links else end.result.text
 

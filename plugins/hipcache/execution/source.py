@@ -21,6 +21,7 @@ from hipcache.base.values import dataclass, replace
 from hipcache.build import (
     EACH_TIME,
     Action,
+    ActionId,
     ActionOutput,
     Cache,
     Delivery,
@@ -64,10 +65,13 @@ from hipcache.report.outcome import HOST
 # printed messages last time, it runs at once, without a front end. It also runs if the compiler would upgrade the
 # bitcode as it reads it (`execution/auto_upgrade`), which a compile in one step never does.
 
+# The actions:
+FRONT_END, BACK_END, ONE_STEP, LOOK_UP = "front end", "back end", "one step", "look-up of one step"
+CHANGED_CUID, LINK_OF_ANY_CUID, DEVICE_LINK = "CUID", "link", "device link"
+
 CODE, OBJECT = "code", "object"
 _LOST = "the store has no code object for it"
 _PASS = Policy(Cache.MANIFEST)
-_WITH_CUID = "object with CUID"
 # The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
 # it finds invalid.)
 _ONLY_WARNINGS = pattern(r"(warning: .*\[-W(?!backend-plugin)[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
@@ -90,8 +94,11 @@ class DeviceCode:
     def code(self) -> ActionOutput:
         """The code object."""
         if self.unit.link:
-            return ActionOutput(f"device link of {self.name}", CODE)
-        return ActionOutput(f"one step of {self.name}", OUTPUT)
+            return ActionOutput(self._id(DEVICE_LINK), CODE)
+        return ActionOutput(self._id(ONE_STEP), OUTPUT)
+
+    def _id(self, kind: str) -> ActionId:
+        return ActionId(kind, self.name)
 
     @property
     def lto(self) -> Slot:
@@ -101,10 +108,10 @@ class DeviceCode:
     @property
     def passes(self) -> Slot:
         """Its passes; the first that ended represents the others."""
-        return tuple(f"{kind} of {self.name}" for kind in ("one step", "look-up of one step", "front end"))
+        return tuple(map(self._id, (ONE_STEP, LOOK_UP, FRONT_END)))
 
     def counted(self, told: str) -> Unit:
-        makers = (f"object of {self.name}", f"back end of {self.name}", *self.passes[:2])
+        makers = (self._id(CHANGED_CUID), self._id(BACK_END), *self.passes[:2])
         makers = self.lto or makers
         inputs = (*self.unit.front.key.inputs, *self.unit.inputs)
         backend = self.unit.link is not None
@@ -116,30 +123,33 @@ class DeviceCode:
 
     def first(self) -> list[Action]:
         if self._is_in_steps:
-            return [self._one_step(f"look-up of one step of {self.name}", run=False)]
-        return [self._one_step(f"one step of {self.name}"), *self._link(f"one step of {self.name}", OUTPUT)]
+            return [self._one_step(LOOK_UP, run=False)]
+        return self._in_one_step()
+
+    def _in_one_step(self) -> list[Action]:
+        return [self._one_step(ONE_STEP), *self._link(ONE_STEP, OUTPUT)]
 
     def following(self, end: End) -> list[Action]:
-        """The actions that follow when one of its actions has ended."""
-        kind, _, name = end.bound.action.id.rpartition(f" of {self.name}")
-        if name or not self._is_in_steps:
+        """The actions that follow when one of its actions has ended. The back end follows the front end. One for any
+        CUID is on demand: it runs once `_with_cuid` finds no object of it, and raises Lost."""
+        kind, name = end.bound.action.id
+        if name != self.name or not self._is_in_steps:
             return []
-        whole = f"one step of {self.name}"
-        if kind == "look-up of one step":
+        if kind == LOOK_UP:
             if end.missing and not end.missing.talked:
                 return [self._front_end()]
             if not end.missing:
-                return self._link(end.bound.action.id, OUTPUT)
-        elif kind == "front end":
-            if end.result.passing[BITCODE]:
+                return self._link(LOOK_UP, OUTPUT)
+        elif kind == FRONT_END:
+            if end.result.passing[BITCODE]:  # else the pass in one step is to run
                 return list(self._back_end(end.result.passing[NEUTRAL]))
-        elif kind == "object":
+        elif kind == CHANGED_CUID or (kind == BACK_END and not end.bound.action.on_demand):
             if not self._is_heard(end.result.text):
-                neutral = end.bound.action.kind == _WITH_CUID and self.unit.links_any_cuid
-                return self._link(end.bound.action.id, OBJECT, self._neutral if neutral else None)
+                neutral = kind == CHANGED_CUID and self.unit.links_any_cuid
+                return self._link(kind, OBJECT, self._neutral if neutral else None)
         else:
             return []
-        return [self._one_step(whole), *self._link(whole, OUTPUT)]
+        return self._in_one_step()
 
     def _is_heard(self, text: str) -> bool:
         """Does the user read this back end's messages?"""
@@ -148,9 +158,9 @@ class DeviceCode:
     def _front_end(self) -> Action:
         front = self.unit.front
         return Action(
-            id=f"front end of {self.name}",
+            id=self._id(FRONT_END),
             kind=front.key.kind,
-            label=f"front end of {self.name}",
+            label=str(self._id(FRONT_END)),
             work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True),
             fixed=front.key,
             outputs=(BITCODE, NEUTRAL),
@@ -160,14 +170,14 @@ class DeviceCode:
             turn=self.turn,
         )
 
-    def _one_step(self, id: str, *, run: bool = True) -> Action:
+    def _one_step(self, kind: str, *, run: bool = True) -> Action:
         """The plan's own pass."""
         front = self.unit.front
         own = not self._is_in_steps
         return Action(
-            id=id,
+            id=self._id(kind),
             kind=front.key.kind,
-            label=f"one step of {self.name}",
+            label=str(self._id(ONE_STEP)),
             work=Pass(front, f"{self.stem}-whole"),
             fixed=front.key if own else make_key("one step", [("pass", front.key.digest)]),
             outputs=(OUTPUT, *(f"file {number}" for number in range(len(front.auxiliary)))),
@@ -180,17 +190,17 @@ class DeviceCode:
     def _back_end(self, neutral: str) -> Iterator[Action]:
         """From bitcode to the object. Compressed debug information may contain the CUID invisibly. (By LTO the link
         takes the time, and reads the CUID.)"""
-        front, back = f"front end of {self.name}", f"back end of {self.name}"
         read, same, made = f"{self.stem}-front.bc", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.o"
-        source = (read, ActionOutput(front, BITCODE))
+        source = (read, ActionOutput(self._id(FRONT_END), BITCODE))
         if not neutral or self.unit.by_lto or self.unit.front.hides_paths(bitcode=True):
-            yield self._compile(f"object of {self.name}", read, (Ref(read),), (source,), passing=(OBJECT,))
+            yield self._compile(read, (Ref(read),), (source,), passing=(OBJECT,))
             return
-        yield self._compile(back, read, (Ref(same),), (source, (same, self._neutral)))
+        yield self._compile(read, (Ref(same),), (source, (same, self._neutral)))
+        back = self._id(BACK_END)
         yield Action(
-            id=f"object of {self.name}",
-            kind=_WITH_CUID,
-            label=f"CUID of {self.name}",
+            id=self._id(CHANGED_CUID),
+            kind="object with CUID",
+            label=str(self._id(CHANGED_CUID)),
             work=Step(lambda inputs: _with_cuid(inputs, made, OBJECT, self._mark, back)),
             parts=(*self.unit.back, ("bitcode", (Ref(read),))),
             inputs=(source, (made, ActionOutput(back, OBJECT))),
@@ -202,7 +212,6 @@ class DeviceCode:
 
     def _compile(
         self,
-        id: str,
         read: str,
         bitcode: Word,
         inputs: tuple[tuple[str, ActionOutput], ...],
@@ -211,9 +220,9 @@ class DeviceCode:
         """The back end. Its object is stored if it serves every CUID."""
         argv = self.unit.back_argv(Path(marked(read)), Path(marked(OBJECT)))
         return Action(
-            id=id,
+            id=self._id(BACK_END),
             kind="backend",
-            label=f"back end of {self.name}",
+            label=str(self._id(BACK_END)),
             work=Process(words(argv), places=((OBJECT, f"{self.stem}-front.o"),)),
             parts=(*self.unit.back, ("bitcode", bitcode)),
             inputs=inputs,
@@ -235,10 +244,10 @@ class DeviceCode:
         whole = Action(
             id=self.code.action,
             kind="code object",
-            label=self.code.action,
+            label=str(self.code.action),
             work=Process(words(argv), places=((CODE, f"{self.stem}.out"),)),
             parts=(*self.unit.linking, ("object", (Ref(read),))),
-            inputs=((read, ActionOutput(maker, output)),),
+            inputs=((read, ActionOutput(self._id(maker), output)),),
             outputs=(CODE,),
             # Without LTO a link takes no longer than sending it to another machine.
             policy=Policy(
@@ -253,7 +262,7 @@ class DeviceCode:
             return [whole]
         link = replace(
             whole,
-            id=f"link of {self.name}",
+            id=self._id(LINK_OF_ANY_CUID),
             parts=(*self.unit.back, *self.unit.linking, ("bitcode", (Ref(same),))),
             inputs=(*whole.inputs, (same, neutral)),
             on_demand=True,
@@ -265,7 +274,7 @@ class DeviceCode:
     @property
     def _neutral(self) -> ActionOutput:
         """Its bitcode, named without the CUID."""
-        return ActionOutput(f"front end of {self.name}", NEUTRAL)
+        return ActionOutput(self._id(FRONT_END), NEUTRAL)
 
     @property
     def _mark(self) -> bytes:
@@ -273,7 +282,7 @@ class DeviceCode:
         return clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
 
 
-def _with_cuid(inputs: Inputs, name: str, output: str, mark: bytes, maker: str) -> Ran:
+def _with_cuid(inputs: Inputs, name: str, output: str, mark: bytes, maker: ActionId) -> Ran:
     """An object or code object that was made with another CUID, with this one in its place. Raises Lost if `maker` has
     to make it for this one."""
     held = inputs.of(name)
@@ -306,19 +315,22 @@ def _word(text: str) -> Word:
     return tuple(Ref(part) if number % 2 else part for number, part in enumerate(parts) if part)
 
 
-def _spirv(made: SpirvPass, stem: str, of: str, turn: int) -> Iterator[Action]:
-    """Its jobs, each time: a bitcode that holds its own command is no other command's. The last one is the unit's."""
-    last = len(made.jobs) - 1
+def _job_of_spirv(number: int, unit: str) -> ActionId:
+    return ActionId(f"job {number}", unit)
+
+
+def _spirv(made: SpirvPass, stem: str, unit: str, turn: int) -> Iterator[Action]:
+    """Its jobs, each time: a bitcode that holds its own command is no other command's."""
     for number, (job, (read, _)) in enumerate(zip(made.jobs, made.files, strict=True)):
         # clang tells bitcode by the suffix.
         source, target = f"{stem}spirv-{number}.bc", f"{stem}spirv-{number + 1}.bc"
-        inputs = ((source, ActionOutput(f"job {number - 1} of {made.arch}{of}", CODE)),) if number else ()
+        inputs = ((source, ActionOutput(_job_of_spirv(number - 1, unit), CODE)),) if number else ()
         # An input and the output may have the same name in the plan.
         at = job.arguments.index("-o") + 1
         argv = [marked(source) if number and word == read else word for word in job.arguments]
         argv[at] = marked(CODE)
         yield Action(
-            id=f"job {number} of {made.arch}{of}" if number < last else f"{made.arch}{of}",
+            id=_job_of_spirv(number, unit),
             kind="SPIR-V",
             label=f"'{os.path.basename(job.program)}' for {made.arch}",
             work=Process((job.program, *words(argv)), places=((CODE, target),)),
@@ -343,31 +355,38 @@ _PLACEHOLDER = Literal("", _placeholder)
 
 @dataclass(frozen=True)
 class SourceGraph:
-    """The actions of one source. `of`: the suffix of their names; `several`: are there other sources?"""
+    """The actions of one source. `name`: of this one among several in the graph; `several`: are there other
+    sources?"""
 
     session: Session
     plan: Plan
     cut: Units
-    of: str
+    name: str
     several: bool
     turn: int = 0
 
     @property
     def devices(self) -> list[DeviceCode]:
-        names = [(f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}") for unit in self.cut.devices]
+        names = [(self._unit(unit.arch), f"{self._stem}{_file(unit.arch)}") for unit in self.cut.devices]
         return [
             DeviceCode(unit, *name, self._turn(unit.obj), self._turn(unit.code))
             for unit, name in zip(self.cut.devices, names, strict=True)
         ]
 
+    def _unit(self, arch: str) -> str:
+        return str(ActionId(arch, self.name))
+
+    def _id(self, kind: str) -> ActionId:
+        return ActionId(kind, self.name)
+
     @property
     def _stem(self) -> str:
-        return f"{self.of.strip()}/".replace(" ", "-") if self.of else ""
+        return f"{self.name}/".replace(" ", "-") if self.name else ""
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         """The passes in the plan's order."""
-        return (*(device.passes for device in self.devices), *([(_HOST + self.of,)] if self.cut.host else []))
+        return (*(device.passes for device in self.devices), *([(self._id(_HOST),)] if self.cut.host else []))
 
     @property
     def texts(self) -> dict[str, Slot]:
@@ -375,18 +394,18 @@ class SourceGraph:
         written = {device.unit.code: device.lto for device in self.devices if device.lto}
         written |= {device.unit.obj: device.passes for device in self.devices}
         if spirv := self.plan.spirv:
-            written[spirv.files[0][1]] = (f"job 0 of {spirv.arch}{self.of}",)
+            written[spirv.files[0][1]] = (_job_of_spirv(0, self._unit(spirv.arch)),)
         written |= {self.plan.host.value(Role.OUTPUT): self.slots[-1]} if self.plan.host else {}
         return dict(sorted(written.items(), key=lambda item: self._turn(item[0])))
 
     @property
     def outputs(self) -> list[ActionOutput]:
         """The outputs to deliver for the plan's outputs."""
-        host = [ActionOutput(_HOST + self.of, OUTPUT)] if self.cut.host else []
+        host = [ActionOutput(self._id(_HOST), OUTPUT)] if self.cut.host else []
         if self.cut.host_is_last:
             return host
         if self.cut.object:
-            return [ActionOutput(_OBJECT + self.of, OUTPUT)]
+            return [ActionOutput(self._id(_OBJECT), OUTPUT)]
         return [*(device.code for device in self.devices if device.unit.code in self.plan.outputs), *host]
 
     def actions(self) -> Iterator[Action]:
@@ -394,10 +413,10 @@ class SourceGraph:
             yield from device.first()
         unit, codes = self.cut.object, {f"{device.stem}.code": device.code for device in self.devices}
         if spirv := self.plan.spirv:
-            yield from _spirv(spirv, self._stem, self.of, self._turn(spirv.files[0][1]))
-            codes[f"{self._stem}{spirv.arch}.code"] = ActionOutput(f"{spirv.arch}{self.of}", CODE)
+            yield from _spirv(spirv, self._stem, self._unit(spirv.arch), self._turn(spirv.files[0][1]))
+            codes[f"{self._stem}{spirv.arch}.code"] = ActionOutput(self._last_of_spirv(spirv), CODE)
         if unit and (unit.host or not self.cut.host):
-            read = {**codes, **({f"{self._stem}host.part": ActionOutput(_HOST + self.of, OUTPUT)} if unit.host else {})}
+            read = {**codes, **({f"{self._stem}host.part": ActionOutput(self._id(_HOST), OUTPUT)} if unit.host else {})}
             yield self._bundle(_OBJECT, unit, read, Policy(diagnostics=Diagnostics.REFUSED, slot=False))
         elif unit:
             yield self._bundle(_BUNDLE, unit, codes, EACH_TIME)
@@ -405,6 +424,9 @@ class SourceGraph:
                 yield self._splice(unit, codes)
         if self.cut.host:
             yield self._host(self.cut.host, codes)
+
+    def _last_of_spirv(self, made: SpirvPass) -> ActionId:
+        return _job_of_spirv(len(made.jobs) - 1, self._unit(made.arch))
 
     def following(self, end: End) -> list[Action]:
         return [action for device in self.devices for action in device.following(end)]
@@ -418,9 +440,9 @@ class SourceGraph:
             named = zip(self.cut.devices, codes, strict=True)
             parts += [(f"device code of {unit.arch}", (Ref(name),)) for unit, name in named]
             parts.append(("way of bundling", self.cut.object.way.digest))
-            inputs = {**codes, gpubinary: ActionOutput(_BUNDLE + self.of, OUTPUT)}
+            inputs = {**codes, gpubinary: ActionOutput(self._id(_BUNDLE), OUTPUT)}
         return Action(
-            id=_HOST + self.of,
+            id=self._id(_HOST),
             kind=front.key.kind,
             label=HOST,
             work=Pass(front, f"{self._stem}host", gpubinary=gpubinary, shared=True),
@@ -438,7 +460,7 @@ class SourceGraph:
         host = places.pop() if unit.host else None
         command = words(unit.bundle_argv(places, host, Path(marked(OUTPUT))))
         return Action(
-            id=kind + self.of,
+            id=self._id(kind),
             kind="object",
             label="bundler",
             work=Process(command, places=((OUTPUT, f"{self._stem}{kind}.hipfb"),)),
@@ -462,14 +484,14 @@ class SourceGraph:
                 content = host_object.splice(content, inputs.of(bundle).read())
             return Ran({OUTPUT: Held(content=content)}, "", 0.0)
 
-        inputs = {**codes, template: ActionOutput(_HOST + self.of, OUTPUT)}
+        inputs = {**codes, template: ActionOutput(self._id(_HOST), OUTPUT)}
         return Action(
-            id=_OBJECT + self.of,
+            id=self._id(_OBJECT),
             kind="object",
             label="object",
             work=Step(work),
             parts=(*unit.way.inputs, *((f"input {number}", (Ref(name),)) for number, name in enumerate(inputs))),
-            inputs=(*inputs.items(), (bundle, ActionOutput(_BUNDLE + self.of, OUTPUT))),
+            inputs=(*inputs.items(), (bundle, ActionOutput(self._id(_BUNDLE), OUTPUT))),
             outputs=(OUTPUT,),
             turn=self._last,
         )
@@ -488,9 +510,9 @@ class SourceGraph:
         for device in self.devices:
             yield device.counted(device.unit.arch + of_source)
         if spirv := self.plan.spirv:
-            yield Unit(f"{spirv.arch}{self.of}", spirv.arch + of_source, (spirv.arch,))
+            yield Unit(self._last_of_spirv(spirv), spirv.arch + of_source, (spirv.arch,))
         if self.cut.host:
-            yield Unit(_HOST + self.of, HOST + of_source, (HOST,), passes=(_HOST + self.of,))
+            yield Unit(self._id(_HOST), HOST + of_source, (HOST,), passes=(self._id(_HOST),))
 
     def beside(self) -> Iterator[Delivery]:
         """The files that passes write beside their outputs."""
@@ -506,9 +528,9 @@ def _file(arch: str) -> str:
     return arch.replace(":", "_")
 
 
-def source_graph(session: Session, plan: Plan, of: str = "", *, several: bool = False, turn: int = 0) -> SourceGraph:
+def source_graph(session: Session, plan: Plan, name: str = "", *, several: bool = False, turn: int = 0) -> SourceGraph:
     cut = units.cut(plan, session.identities, session.files, session.context.environ)
-    return SourceGraph(session, plan, cut, of, several, turn)
+    return SourceGraph(session, plan, cut, name, several, turn)
 
 
 def graph(source: SourceGraph) -> Graph:

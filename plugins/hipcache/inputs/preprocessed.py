@@ -118,15 +118,16 @@ def is_expanded(text: bytes) -> bool:
     return not is_plain(text) or text.count(_MARK) > text.count(mark(LINE).encode())
 
 
-def numbered(text: bytes) -> frozenset[str]:
+def numbered(text: bytes) -> frozenset[str] | None:
     """The files, by the names in the text, whose numbers of lines may get into what the compiler makes of it, or only
-    EVERYWHERE."""
+    EVERYWHERE; None if it `is_expanded`."""
+    if is_expanded(text):
+        return None
     everywhere = frozenset([EVERYWHERE])
-    if not is_plain(text):
-        return everywhere
     marks = _positions(text, mark(LINE).encode())
-    places = [at for name in _those_in(text, _PLACES) for at in _positions(text, name)]
-    types = names_types(text)
+    named = _those_in(text, (*_PLACES, *_NAMES_OF_TYPES))
+    places = [at for name in named if name in _PLACES for at in _positions(text, name)]
+    types = not set(named).isdisjoint(_NAMES_OF_TYPES)
     if not (marks or places or types):
         return frozenset()
     if b'R"' in text:

@@ -20,6 +20,7 @@ from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
 from hipcache.build import (
     Action,
+    ActionId,
     ActionOutput,
     ActionResult,
     Bound,
@@ -117,6 +118,7 @@ def _observations(traced: Traced, cwd: str) -> list[Observation]:
 
 
 _NAME = "iree-compile"
+_ID = ActionId(_NAME)
 # The name that `hipcache verify` knows (`cache/records`).
 _MODULE = "object"
 # Their effects are seen otherwise: the observer sees programs that are looked for, the output names the directory.
@@ -147,7 +149,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     context = session.context
     surroundings = _surroundings(context.environ, session.identities.contents(), context.memos)
     action = Action(
-        id=_NAME,
+        id=_ID,
         kind="iree module",
         label=_NAME,
         work=Step(compile),
@@ -156,8 +158,8 @@ def plan(session: Session, columns: int | None) -> Planned:
         policy=Policy(Cache.OBSERVED),
         missing="nothing is stored for this command",
     )
-    unit = Unit(_NAME, told, (f"iree {told}",))
-    graph = Graph((action,), (Delivery(path, ActionOutput(_NAME, _MODULE), through_links=True),), (unit,), path)
+    unit = Unit(_ID, told, (f"iree {told}",))
+    graph = Graph((action,), (Delivery(path, ActionOutput(_ID, _MODULE), through_links=True),), (unit,), path)
     return PlannedModule(graph, tuple(positional(command.arguments)))
 
 
@@ -290,8 +292,8 @@ class ObservedCache:
     content: ContentCache
     differs: Callable[[Trace], str]
 
-    def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
-        missing: dict[str, ActionResult | Missing] = {}
+    def look_up(self, wanted: Sequence[Bound]) -> Mapping[ActionId, ActionResult | Missing]:
+        missing: dict[ActionId, ActionResult | Missing] = {}
         holding = []
         traces = self._traces(wanted)
         for bound in wanted:

@@ -23,7 +23,7 @@ from hipcache.base.errors import PassThrough, passing_through
 from hipcache.base.keys import digest_bytes, digest_file, make_key
 from hipcache.base.patterns import pattern
 from hipcache.base.values import dataclass
-from hipcache.build import EACH_TIME, Action, ActionOutput, Graph, Literal, Process, Ref, Source, Word
+from hipcache.build import EACH_TIME, Action, ActionId, ActionOutput, Graph, Literal, Process, Ref, Source, Word
 from hipcache.clang import bitcode, jobs
 from hipcache.clang.jobs import ToolJob, inputs, known_link, output_of, split
 from hipcache.execution.session import Session
@@ -271,7 +271,7 @@ def _job(session: Session, label: str, job: ToolJob, inputs: Mapping[str, Source
     """A job of the plan, run unchanged: it names files in the scratch by path."""
     names = tuple(map(session.jobs.name, written))
     work = Process((job.program, *job.arguments))
-    return Action(" ".join([label, *names]), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)
+    return Action(ActionId(label, " ".join(names)), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)
 
 
 def outputs_of_action(action: Action) -> dict[str, ActionOutput]:

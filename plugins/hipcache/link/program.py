@@ -28,7 +28,7 @@ from pathlib import Path
 
 from hipcache.base.errors import JobFailed, PassThrough
 from hipcache.base.values import dataclass, replace
-from hipcache.build import Action, Cache, Delivery, Graph, Policy, Process, Slot
+from hipcache.build import Action, ActionId, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.build.context import Context
 from hipcache.clang import colours, driver, dry_run, tools
 from hipcache.clang.cc1 import Option, Role
@@ -233,7 +233,7 @@ def _plan_program(session: Session, columns: int | None) -> Planned:
     for library in program.libraries:
         bundler.check_without_device_code(session, library)
     sources = [
-        source_graph(session, source, f" of source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
+        source_graph(session, source, f"source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
         for number, source in enumerate(program.sources)
     ]
     return PlannedProgram(_compiles(session, program, sources), session, program, sources, columns)
@@ -377,7 +377,7 @@ def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -
 def _other(job: Other) -> Action:
     """The compile of a source that is not HIP, as the driver would run it."""
     work = Process((job.job.program, *job.job.arguments))
-    return Action(job.object, "", f"compile of '{job.source}'", work, policy=Policy(Cache.NEVER))
+    return Action(ActionId("compile", job.object), "", f"compile of '{job.source}'", work, policy=Policy(Cache.NEVER))
 
 
 def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
@@ -391,7 +391,9 @@ def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
 def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
     """The passes and links whose texts the user reads, in the order of the driver's jobs. Those that are no job of the
     driver (a link within the linker wrapper, the host link) come last."""
-    written: dict[str, Slot] = {job.object: (job.object,) for job in plan.compiles if isinstance(job, Other)}
+    written: dict[str, Slot] = {
+        job.object: (ActionId("compile", job.object),) for job in plan.compiles if isinstance(job, Other)
+    }
     for source in sources:
         written |= source.texts
     written |= {_written_by(session, action): (action.id,) for action in linking.actions}
@@ -401,4 +403,4 @@ def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], li
 def _written_by(session: Session, action: Action) -> str:
     """The file of the driver's plan that a device link writes, or else its name."""
     places = dict(action.work.places) if isinstance(action.work, Process) else {}
-    return str(session.jobs.scratch(places[CODE])) if CODE in places else action.id
+    return str(session.jobs.scratch(places[CODE])) if CODE in places else str(action.id)

@@ -17,6 +17,7 @@ from hipcache.base.patterns import pattern
 from hipcache.build import (
     EACH_TIME,
     Action,
+    ActionId,
     ActionOutput,
     Cache,
     Inputs,
@@ -50,7 +51,7 @@ def device_link(
 ) -> Action:
     """`command` writes `CODE` to `place` in the scratch. `stored`: may what it writes be kept?"""
     return Action(
-        id=f"device link of {arch}",
+        id=ActionId("device link", arch),
         kind="device link",
         label=f"device link of {arch}",
         work=Process(command, root, ((CODE, place),)),
@@ -93,7 +94,7 @@ def last_step(session: Session, work: Callable[[Inputs], Ran], inputs: Mapping[s
         with _as_found(session.command.path(session.command.output)):
             return work(read)
 
-    return Action("host link", "", "host link", Step(link), (), tuple(inputs.items()), (), EACH_TIME)
+    return Action(ActionId("host link"), "", "host link", Step(link), (), tuple(inputs.items()), (), EACH_TIME)
 
 
 def run_host_link(session: Session, job: ToolJob, *, columns: int | None, wrapper: str = "") -> Ran:

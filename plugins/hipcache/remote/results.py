@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hipcache.base.values import dataclass, field
-from hipcache.build import ActionResult, Bound, Missing, Ran
+from hipcache.build import ActionId, ActionResult, Bound, Missing, Ran
 from hipcache.build.loop import ResultCache
 from hipcache.cache.content import Shelves
 from hipcache.report import statistics
@@ -32,8 +32,8 @@ class SharedCache:
     shelves: Shelves
     _came: set[str] = field(default_factory=set)
 
-    def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
-        found: dict[str, ActionResult | Missing] = {}
+    def look_up(self, wanted: Sequence[Bound]) -> Mapping[ActionId, ActionResult | Missing]:
+        found: dict[ActionId, ActionResult | Missing] = {}
         left, lacking, counts = list(wanted), list[Bound](), Counter[str]()
         for step in range(_MOST_STEPS + 1):
             asked = self._look_up_near(left, found, counts)
@@ -60,7 +60,7 @@ class SharedCache:
         return found
 
     def _look_up_near(
-        self, wanted: Sequence[Bound], found: dict[str, ActionResult | Missing], counts: Counter[str]
+        self, wanted: Sequence[Bound], found: dict[ActionId, ActionResult | Missing], counts: Counter[str]
     ) -> dict[str, bytes | None]:
         """All that was asked for. Once something has come, one after the other: so it is known whose that was."""
         noted = self.shelves.noted
