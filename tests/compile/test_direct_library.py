@@ -61,6 +61,8 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     memos = Memos(kept.get, kept.__setitem__)
     for _ in range(2):  # found out, and remembered
         assert variables.never_asked(names, tools, memos) == {"SECOND_ONE_IS_NOT"}
+    # That says where hipcache's own settings are.
+    assert variables.never_asked(["XDG_CONFIG_HOME"], tools, memos) == {"SECOND_ONE_IS_NOT"}
     assert variables.never_asked(["ANOTHER_NAME"], tools, memos) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
     assert variables.never_asked(["SECOND_ONE_IS_NOT"], {"other": (str(tmp_path / "none"),)}, memos) == set()
 

@@ -1,12 +1,14 @@
 """What the settings of a config file mean, for the launcher, which reads no YAML (`native/launcher/settings.c`).
 
-The engine leaves this in the user's runtime directory, for each content of a file that it has read. The name is
-"settings-" and 32 hexadecimal digits: of the BLAKE3 digest of SETTINGS_DOMAIN, the name of the `Scope` and HOME, each
-with a NUL behind it, and the content. So no state of a file has to be trusted. The text is these values, each with a
-NUL behind it; an empty one is not set:
+The engine writes this into the user's runtime directory, for each content of a config file that it reads. The name
+is "settings-" and the first 32 hexadecimal digits of the BLAKE3 digest of SETTINGS_DOMAIN, the name of the `Scope` and
+HOME (for `~`), each with a NUL behind it, and the content: no time or inode of a file matters. The text is these
+values in UTF-8, each with a NUL behind it; an empty one is not set:
 
     dir, key, namespace, log, stats_log, log_format, resident, readonly (a flag is 0 or 1), verify (PART/OF),
-    1 if it names a remote, 1 if it may keep that from being asked
+    1 if it names a remote, 1 if it forbids to ask one
+
+Another list of values needs another SETTINGS_DOMAIN.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ if TYPE_CHECKING:
     from hipcache.config import Config
 
 _KEYS = ("dir", "key", "namespace", "log", "stats_log", "log_format", "resident", "readonly", "verify")
-_KEEP_FROM_REMOTE = ("disable", "readonly", "recache")
+_FORBID = ("disable", "readonly", "recache")
 
 
 def leave(config: Config, environ: Mapping[str, str]) -> None:
     """Write it for each file of these settings, if it is not there. Only speed is lost where that cannot be."""
-    if not config.files or not (directory := runtime_directory(environ)):
+    if not config.files or "HOME" not in environ or not (directory := runtime_directory(environ)):
         return
     for file, scope in config.files.items():
-        with suppress(OSError, UnicodeDecodeError, ConfigError):
+        with suppress(OSError, UnicodeError, ConfigError):
             content = files.content(file)
             place = Path(directory, name(content, scope, environ))
             if not (place.exists() and place.stat().st_size):
@@ -54,7 +56,7 @@ def name(content: bytes, scope: files.Scope, environ: Mapping[str, str]) -> str:
 
 
 def values(content: bytes, file: Path, scope: files.Scope, environ: Mapping[str, str]) -> bytes:
-    """Raises UnicodeDecodeError, ConfigError: such a file is the engine's affair."""
+    """Raises UnicodeError, ConfigError: such a file is the engine's affair."""
     from hipcache.config import parse
 
     texts = files.parse(content, file, scope)
@@ -67,5 +69,5 @@ def values(content: bytes, file: Path, scope: files.Scope, environ: Mapping[str,
     words = [str(int(value)) if isinstance(value, bool) else str(value) for value in given]
     if "verify" in found:
         words[-1] = "/".join(word.strip() for word in (*texts["verify"].text.split("/"), "1")[:2])
-    words += ["1" if "remote" in found else "", "1" if any(map(found.get, _KEEP_FROM_REMOTE)) else ""]
-    return b"".join(os.fsencode(word) + b"\0" for word in words)
+    words += ["1" if "remote" in found else "", "1" if any(map(found.get, _FORBID)) else ""]
+    return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)

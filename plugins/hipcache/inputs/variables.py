@@ -42,6 +42,7 @@ _BEGINNING = 8
 _FAMILIES = (
     *("LD_", "LC_", "LANG", "GLIBC", "MALLOC_", "HIPCACHE_"),
     *("HIP", "HSA_", "HCC_", "ROC", "AMD", "GPU_", "CLANG", "LLVM", "CCC_", "CC_", "GCC_"),
+    "XDG_CONFIG_HOME",  # where our own settings are
 )
 _MOST = 1024
 # Settings that say how, and from where, a compile is served: they do not change its output.

@@ -73,7 +73,7 @@ static bool find_logs(logs *found) {
            (!format[0] || set_format(found, format));
 }
 
-/* The file to its end, or the first `size` bytes; -1 where it cannot be read. */
+/* As read(2) of the file, of a local one to its end; -1 where it cannot be read. */
 static ssize_t read_from(const char *path, uint8_t *text, size_t size) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t found = fd >= 0 ? read(fd, text, size) : -1;
@@ -115,11 +115,10 @@ static bool take_values(const char *text, size_t size, settings *found) {
 }
 
 /* The settings of a config file, as the engine has left them (config/resolved.py); false where it has not. `scope`: the
- * name that config/files.py gives it. */
-static bool take_content(const char *file, const char *scope, settings *found) {
+ * name that config/files.py gives it; `digest`: of that, and of the content. */
+static bool take_content(const char *file, const char *scope, settings *found, uint8_t digest[DIGEST_BYTES]) {
     enum { DIGITS = 32, MOST_VALUES = 5 * PATH_MAX };
     static uint8_t content[MOST_CONFIG + 1], values[MOST_VALUES];
-    uint8_t digest[DIGEST_BYTES] = {0};
     char name[DIGITS + 1], place[PATH_MAX];
     bytes hashed = {0};
     const ssize_t size = read_from(file, content, sizeof content);
@@ -135,13 +134,16 @@ static bool take_content(const char *file, const char *scope, settings *found) {
     return left >= 0 && take_values((const char *)values, (size_t)left, found);
 }
 
-/* A file of this machine's, or of this user's; false where the engine must read it. `number`: among the statuses. */
-static bool take_file(const char *file, uint8_t number, const char *scope, settings *found) {
+/* A config file that may decide which storage helper is asked; false where the engine must read it. */
+static bool take_file(const char *file, const char *scope, settings *found) {
+    uint8_t digest[DIGEST_BYTES];
     struct stat status;
     if (lstat(file, &status) != 0)
         return true;
-    append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
-    return take_content(file, scope, found);
+    if (!take_content(file, scope, found, digest))
+        return false;
+    append(&found->files, digest, sizeof digest);
+    return true;
 }
 
 static bool take_store(settings *found) {
@@ -149,13 +151,14 @@ static bool take_store(settings *found) {
     struct stat status;
     if (snprintf(file, sizeof file, "%s/" STORE_SETTINGS, found->store) >= PATH_MAX)
         return false;
-    return !settings_count(file, &status) || take_file(file, 2, "store's", found);
+    return !settings_count(file, &status) || take_file(file, "store's", found);
 }
 
 static bool take_project(settings *found) {
+    uint8_t digest[DIGEST_BYTES];
     struct stat status;
     return !settings_of_project(found->directory, found->project, &status) ||
-           take_content(found->project, "project's", found);
+           take_content(found->project, "project's", found, digest);
 }
 
 /* The secret of the store's records, or of a namespace; false where the engine must say what is wrong with it. */
@@ -195,7 +198,7 @@ static bool find_choices(settings *found) {
 bool find_settings(settings *found) {
     char file[PATH_MAX];
     const char *system = value("HIPCACHE_SYSTEM_CONFIG"), *user = value("HIPCACHE_CONFIG");
-    found->statuses = (bytes)BEGINS_IN(found->room);
+    found->files = (bytes)BEGINS_IN(found->room);
     found->resident = true;
     found->of = 1;
     if (!getcwd(found->directory, sizeof found->directory))
@@ -203,8 +206,8 @@ bool find_settings(settings *found) {
     if (user[0] ? snprintf(file, sizeof file, "%s", user) >= PATH_MAX || user[0] != '/'
                 : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
-    if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, 0, "system-wide", found) ||
-        !take_file(file, 1, "user's", found) || !find_store(found) || !take_store(found) || !take_project(found))
+    if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, "system-wide", found) ||
+        !take_file(file, "user's", found) || !find_store(found) || !take_store(found) || !take_project(found))
         return false;
     return find_choices(found) && find_secret(found) && find_logs(&found->logs);
 }

@@ -13,13 +13,13 @@ typedef struct {
     bool readonly; /* is nothing to be written to the store? */
     bool remote;   /* may a remote be set in a config file? */
     bool forbids;  /* may anything there forbid to ask one? */
-    bytes statuses; /* of those that decide which storage helper it is: each its number and its status */
-    uint8_t room[4 * 64];
+    bytes files; /* digests of those that decide which storage helper it is */
+    uint8_t room[4 * DIGEST_BYTES];
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
     bool sealed;            /* have records a seal? Then with this secret: */
     uint8_t secret[KEY_BYTES];
-    char namespace[128]; /* empty if there is none */
-    char key[PATH_MAX]; /* the file that it is in; empty if there is none */
+    char namespace[128]; /* of a config file; empty if there is none */
+    char key[PATH_MAX]; /* the file with the secret; empty if there is none */
     logs logs;
 } settings;
 
