@@ -1,4 +1,4 @@
-# make demo | test | test-integration | test-full | test-rooms | bench | setup, each from a fresh clone. `make setup` installs what is missing.
+# make demo | test | test-hazards | test-integration | test-full | test-rooms | bench | setup, each from a fresh clone.
 
 # Where nvcc is installed too, ROCm's own scripts would choose NVIDIA.
 export HIP_PLATFORM := amd
@@ -24,21 +24,24 @@ SECONDS ?= 60
 # Tests for `make test-integration`
 INTEGRATION ?= tests/integration
 PYTEST = .venv/bin/pytest -n $(WORKERS) --dist worksteal
-# Of tests/integration, in `make test`: a build by each front end, and a packaging recipe.
+# In `make test`: a build by each front end, a packaging recipe; of each feature that is loaded by itself.
 SMOKE := $(addprefix tests/integration/, \
     test_cmake_builds.py::test_a_project_that_was_not_edited_builds_cold_and_warm \
     test_meson.py::TestCache::test_a_second_build_is_served_each_unit \
     test_scons_hits.py::test_objects_that_are_built_again_are_hits \
     test_ways.py::test_make_with_its_own_rules_and_hipcc_builds_cold_and_warm \
-    test_recipes.py::test_a_debian_rules_file_that_includes_the_switch)
+    test_recipes.py::test_a_debian_rules_file_that_includes_the_switch) $(addprefix tests/features/, \
+    test_driver_header.py::test_it_is_made_when_it_pays_and_used_when_three_sources_came_out_the_same \
+    test_features.py test_link.py)
 
-.PHONY: help setup demo test test-integration test-full test-rooms test-sanitizers golden fuzz-native check bench clean
+.PHONY: help setup demo test test-hazards test-integration test-full test-rooms test-sanitizers golden fuzz-native check bench clean
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
 	@echo "make demo       examples/cmake compiled cold, warm, for other architectures and after an edit, beside plain clang;"
 	@echo "                QUICK=1: one source, in a minute ('hipcache demo')"
 	@echo "make test       types, lint, the tests without build tools (a sample of large matrices), a build by each of these"
+	@echo "make test-hazards  what could make an object wrong (tests/hazards), links and the driver's header (tests/features)"
 	@echo "make test-integration  build tools, packages, servers, browsers, campaigns (a sample, too)"
 	@echo "make test-full  all of these with every case of every matrix, and the C code with sanitizers"
 	@echo "make test-rooms some of them with clang 21 to 24, in roots of newer Debian (scripts/room.sh)"
@@ -70,8 +73,11 @@ test: check
 # Digests of what plain clang makes in these tests, so that `make test` need not compile it (tests/golden_of_all.py).
 golden: setup
 	rm -f build/golden && mkdir -p build && touch build/golden
-	TEST_GOLDEN=$(CURDIR)/build/golden $(PYTEST) tests/compile $(PYTEST_ARGS)
+	TEST_GOLDEN=$(CURDIR)/build/golden $(PYTEST) tests/compile tests/hazards tests/features $(PYTEST_ARGS)
 	sort -u build/golden >tests/golden_digests.txt
+
+test-hazards: setup
+	$(PYTEST) tests/hazards tests/features $(PYTEST_ARGS)
 
 test-integration test-full: SETUP_ARGS := --builders --iree --remote
 test-integration: setup
@@ -81,8 +87,7 @@ test-integration: setup
 test-full: export TEST_FULL := 1
 test-full: check
 	$(PYTEST) $(PYTEST_ARGS)
-	TEST_RESIDENT=1 $(PYTEST) $(addprefix tests/compile/test_, hazards_*.py direct.py direct_damage.py direct_library.py \
-	    direct_settings.py)
+	TEST_RESIDENT=1 $(PYTEST) tests/hazards $(addprefix tests/compile/test_direct, .py _damage.py _library.py _settings.py)
 	.venv/bin/python scripts/native.py sanitizers
 	.venv/bin/python scripts/native.py fuzz $(SECONDS)
 

@@ -13,12 +13,12 @@ MATRIX=(sid:21 sid:23 experimental:22 experimental:24)
 [ $# -eq 0 ] || MATRIX=("$@")
 COMPILES=(
     tests/compile/test_identity.py tests/unit/test_units.py tests/unit/test_offload_plan.py
-    tests/compile/test_link_new_driver.py
+    tests/features/test_link_new_driver.py
 )
 # With HIP's own clang: Debian has no device libraries for the others.
 MORE=(
-    tests/compile/test_link.py tests/compile/test_links.py tests/compile/test_hipcc.py tests/compile/test_hazards_driver.py tests/compile/test_hazards_headers.py
-    tests/compile/test_hazards_files.py tests/compile/test_hazards_device_linker.py tests/compile/test_backend.py
+    tests/features/test_link.py tests/features/test_links.py tests/compile/test_hipcc.py tests/compile/test_backend.py
+    tests/hazards/test_hazards_{driver,headers,files,device_linker}.py
 )
 WORKERS=${WORKERS:-$(nproc)}
 # shellcheck disable=SC2016

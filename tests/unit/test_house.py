@@ -41,4 +41,5 @@ def test_what_texts_refer_to_is_there() -> None:
 
 def test_each_test_has_a_tier() -> None:
     assert not [path.name for path in TESTS.glob("test_*.py")]
-    assert {path.parent.name for path in TESTS.rglob("test_*.py")} == {"unit", "compile", "integration"}
+    tiers = {"unit", "compile", "hazards", "features", "integration"}
+    assert {path.parent.name for path in TESTS.rglob("test_*.py")} == tiers
