@@ -87,7 +87,7 @@ test-integration: setup
 test-full: export TEST_FULL := 1
 test-full: check
 	$(PYTEST) $(PYTEST_ARGS)
-	TEST_RESIDENT=1 $(PYTEST) tests/hazards $(addprefix tests/compile/test_direct, .py _damage.py _library.py _settings.py)
+	TEST_RESIDENT=1 $(PYTEST) tests/hazards $(addprefix tests/compile/test_direct, .py _library.py _settings.py)
 	.venv/bin/python scripts/native.py sanitizers
 	.venv/bin/python scripts/native.py fuzz $(SECONDS)
 

@@ -70,8 +70,8 @@ class Trace:
 
 @dataclass(frozen=True)
 class PassTrace:
-    """The trace of a pass. `reads` is None if its result must not be stored. `names_base`: may the output depend on the
-    base directory?"""
+    """The trace of a pass. `reads` is None if its result must not be stored; `files`: those that its dependency file
+    lists; `names_base`: may the output depend on the base directory?"""
 
     reads: ReadSet | None
     files: tuple[Dependency, ...]

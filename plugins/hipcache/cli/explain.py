@@ -1,4 +1,5 @@
-"""`hipcache explain [OBJECT]`: for each unit of a compile hit or miss, and why a miss."""
+"""`hipcache explain [OBJECT]`: for each unit of a compile hit or miss, and why a miss, as `report/causes` found when
+it ended (`report/history`)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ class PassFailed(FailedInTurn):
         self.dependencies = dependencies
 
 
-class ObservedPass:
+class PassExecutor:
+    """Runs passes over a source, each observed."""
+
     def __init__(self, session: Session) -> None:
         self.session = session
         self._auto_upgrade = AutoUpgrade(session)

@@ -33,9 +33,9 @@ class Executors(dict[type, Executor]):
 
     def _of(self, kind: type) -> Executor:
         if kind is Pass:
-            from hipcache.execution.passes import ObservedPass
+            from hipcache.execution.passes import PassExecutor
 
-            return ObservedPass(self._session)
+            return PassExecutor(self._session)
         if kind is Process:
             from hipcache.execution.local import LocalProcess
 
