@@ -48,13 +48,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def test_a_later_file_wins_and_the_environment_over_all(place: Place) -> None:
-    assert (place.load().readonly, place.load().files) == (False, {})
+    assert (place.load().readonly, place.load().files) == (False, ())
     files = (place.system, place.user, place.store, place.project)
     for number, file in enumerate(files, 1):
         file.write_text(f"# of {file.name}\nreadonly: {'yes' if number % 2 else 'no'}\n")
         settings = place.load()
         assert (settings.readonly, settings.origins["readonly"]) == (bool(number % 2), f"{file}:2")
-        assert tuple(settings.files) == files[:number]
+        assert tuple(file for file, _ in settings.files) == files[:number]
     assert place.load(HIPCACHE_READONLY="1").origins["readonly"] == "environment"
 
 
@@ -217,6 +217,38 @@ def test_what_is_left_for_the_native_program_is_of_one_content_and_home(place: P
         resolved.leave(config.load(environ), environ)
     resolved.leave(config.load(environ | {"HIPCACHE_VERIFY": "0"}), environ)
     assert len(list(left.iterdir())) == 5
+
+
+def test_what_is_left_is_for_each_scope_repaired_and_gone_when_it_is_old(place: Place, tmp_path: Path) -> None:
+    """Settings that the launcher does not need may be wrong there, where the environment has others."""
+    environ = {**place.environ, "XDG_RUNTIME_DIR": str(tmp_path), "HIPCACHE_CONFIG": str(place.user)}
+    environ |= {"HIPCACHE_SYSTEM_CONFIG": str(place.user), "HIPCACHE_JOBS": "1"}
+    place.user.write_text("remote: []\njobs: many\ndisable: yes\n")
+    for _ in range(2):
+        resolved.leave(config.load(environ), environ)
+        left = list((tmp_path / "hipcache").iterdir())
+        assert [path.read_bytes() for path in left] == [b"\0" * 9 + b"0\0001\0"] * 2
+        left[0].write_bytes(b"cut")
+    place.user.write_text("# another\n")
+    os.utime(left[1], (0, 0))
+    resolved.leave(config.load(environ), environ)
+    assert (left[0].exists(), left[1].exists()) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["", "readonly: yes\n"])
+def test_settings_in_a_pipe_reach_the_engine(direct: Direct, text: str) -> None:
+    """An empty one is told, and the compiler runs."""
+    lab = direct.lab
+    lab.warm()
+    lab.write("k.hip", f"{VALUE}int another;\n")
+    before = {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")}
+    read, write = os.pipe()
+    os.write(write, text.encode())
+    if text:
+        os.close(write)
+    ended = lab.run(["env", f"HIPCACHE_SYSTEM_CONFIG=/proc/{os.getpid()}/fd/{read}", *LAUNCHER, *lab.words()])
+    assert (ended.status, b"Resource temporarily unavailable" in ended.err) == (0, not text)
+    assert {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")} == before
 
 
 @pytest.mark.parametrize("lost", ["the directory", "the values"])

@@ -147,7 +147,7 @@ def places_for_files(environ: Mapping[str, str]) -> Iterator[str]:
 
 def _runtime_directories(environ: Mapping[str, str], shared: Sequence[str]) -> Iterator[str]:
     runtime = environ.get("XDG_RUNTIME_DIR", "")
-    own = [os.path.join(runtime, "hipcache")] if runtime and _is_of(os.geteuid(), runtime) else []
+    own = [os.path.join(runtime, "hipcache")] if runtime.startswith("/") and _is_of(os.geteuid(), runtime) else []
     yield from _private_directories(own, shared)
 
 

@@ -189,7 +189,7 @@ def check_settings(console: Console) -> Iterator[Check]:
     except ConfigError as error:
         yield Check(FAULT, error.message, error.hint)
         return
-    for file in settings.files:
+    for file, _ in settings.files:
         yield Check(OK, f"config file '{file}'")
     if not settings.files:
         yield Check(OK, "no config file")

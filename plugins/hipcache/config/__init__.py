@@ -62,7 +62,7 @@ class Config:
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()
-    files: Mapping[Path, files.Scope] = field(default_factory=dict)
+    files: tuple[tuple[Path, files.Scope], ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -132,7 +132,7 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
             values["source_dir"] = files.source_directory(os.getcwd())
     origins["config_file"] = user_origin
     origins["system_config"] = ENVIRONMENT if environ.get(PREFIX + "SYSTEM_CONFIG") else DEFAULT
-    read = dict([*scopes, *found_there])
+    read = (*scopes, *found_there)
     return Config(
         **values, config_file=user, system_config=system, files=read, origins=origins, warnings=tuple(warnings)
     )

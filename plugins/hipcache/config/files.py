@@ -17,6 +17,7 @@ Each is YAML, one mapping; its keys are the variables' names (`HIPCACHE_MAX_SIZE
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -288,6 +289,8 @@ def content(file: Path) -> bytes:
     """Raises OSError, ConfigError."""
     with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
         found = opened.read(MOST_CONFIG + 1)
+    if found is None:  # a pipe that nobody has written to yet
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     if len(found) > MOST_CONFIG:
         raise ConfigError(f"config file '{file}' has more than {MOST_CONFIG} bytes", "write settings only into it")
     return found

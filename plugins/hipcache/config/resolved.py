@@ -6,7 +6,7 @@ HOME (for `~`), each with a NUL behind it, and the content: no time or inode of 
 values in UTF-8, each with a NUL behind it; an empty one is not set:
 
     dir, key, namespace, log, stats_log, log_format, resident, readonly (a flag is 0 or 1), verify (PART/OF),
-    1 if it names a remote, 1 if it forbids to ask one
+    remote (1: there is one, 0: there is none), 1 if it forbids to ask one
 
 Another list of values needs another SETTINGS_DOMAIN.
 """
@@ -14,6 +14,7 @@ Another list of values needs another SETTINGS_DOMAIN.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,18 +32,29 @@ if TYPE_CHECKING:
 
 _KEYS = ("dir", "key", "namespace", "log", "stats_log", "log_format", "resident", "readonly", "verify")
 _FORBID = ("disable", "readonly", "recache")
+_VALUES = len(_KEYS) + 2
+# Seconds after which such a text goes, when another one is written. One that is needed comes back.
+_AGE = 7 * 86400
 
 
 def leave(config: Config, environ: Mapping[str, str]) -> None:
     """Write it for each file of these settings, if it is not there. Only speed is lost where that cannot be."""
     if not config.files or "HOME" not in environ or not (directory := runtime_directory(environ)):
         return
-    for file, scope in config.files.items():
+    for file, scope in config.files:
         with suppress(OSError, UnicodeError, ConfigError):
             content = files.content(file)
             place = Path(directory, name(content, scope, environ))
-            if not (place.exists() and place.stat().st_size):
+            if not place.exists() or (place.is_file() and place.read_bytes().count(b"\0") != _VALUES):
                 write_whole(place, values(content, file, scope, environ))
+                _remove_old(Path(directory))
+
+
+def _remove_old(directory: Path) -> None:
+    """Raises OSError."""
+    for path in directory.glob("settings-*"):
+        if time.time() - path.lstat().st_mtime > _AGE:
+            path.unlink(missing_ok=True)
 
 
 def name(content: bytes, scope: files.Scope, environ: Mapping[str, str]) -> str:
@@ -60,14 +72,12 @@ def values(content: bytes, file: Path, scope: files.Scope, environ: Mapping[str,
     from hipcache.config import parse
 
     texts = files.parse(content, file, scope)
-    found = {
-        setting.key: parse(setting, texts[setting.key], environ)
-        for setting in VARIABLES.values()
-        if setting.key in texts
-    }
+    told = [setting for setting in VARIABLES.values() if setting.key in (*_KEYS, *_FORBID, "remote")]
+    found = {setting.key: parse(setting, texts[setting.key], environ) for setting in told if setting.key in texts}
     given = [found.get(key, "") for key in _KEYS]
     words = [str(int(value)) if isinstance(value, bool) else str(value) for value in given]
     if "verify" in found:
         words[-1] = "/".join(word.strip() for word in (*texts["verify"].text.split("/"), "1")[:2])
-    words += ["1" if "remote" in found else "", "1" if any(map(found.get, _FORBID)) else ""]
+    words.append(str(int(bool(found["remote"]))) if "remote" in found else "")
+    words.append("1" if any(map(found.get, _FORBID)) else "")
     return b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)

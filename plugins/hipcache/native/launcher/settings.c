@@ -73,9 +73,12 @@ static bool find_logs(logs *found) {
            (!format[0] || set_format(found, format));
 }
 
-/* As read(2) of the file, of a local one to its end; -1 where it cannot be read. */
+/* As read(2) of a regular file, of a local one to its end; -1 for all else: what is taken from a pipe, the engine would
+ * lack. */
 static ssize_t read_from(const char *path, uint8_t *text, size_t size) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    const bool good = stat(path, &status) == 0 && S_ISREG(status.st_mode);
+    const int fd = good ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     const ssize_t found = fd >= 0 ? read(fd, text, size) : -1;
     if (fd >= 0)
         close(fd);
@@ -106,7 +109,7 @@ static bool take_values(const char *text, size_t size, settings *found) {
         if (*texts[at].value &&
             (size_t)snprintf(texts[at].room, texts[at].size, "%s", texts[at].value) >= texts[at].size)
             return false;
-    found->remote = found->remote || *values[REMOTE];
+    found->remote = *values[REMOTE] ? *values[REMOTE] == '1' : found->remote;
     found->forbids = found->forbids || *values[FORBIDS];
     return !size && (!*values[LOG_FORMAT] || set_format(&found->logs, values[LOG_FORMAT])) &&
            (!*values[RESIDENT] || take_flag(values[RESIDENT], &found->resident)) &&
