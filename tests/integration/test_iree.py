@@ -53,6 +53,7 @@ def test_a_module_is_iree_compiles_own_and_is_served_then(iree: Lab, name: str, 
     assert hit.counted.served == {f"iree {target}"}
 
 
+@pytest.mark.files
 def test_hits_are_compared_where_that_is_asked_for(iree: Lab) -> None:
     right = warm(iree, *HIP).object
     assert right
@@ -242,6 +243,7 @@ def test_many_at_once_compile_a_module_once(iree: Lab) -> None:
     assert len({(iree.root / f"{number}.vmfb").read_bytes() for number in range(4)}) == 1
 
 
+@pytest.mark.files
 def test_a_damaged_entry_is_made_again(iree: Lab) -> None:
     hit = warm(iree, *HIP)
     for blob in (iree.store / "v2" / "blobs").rglob("*"):
