@@ -157,3 +157,12 @@ def test_a_program_that_does_not_bear_the_library_is_asked_without(says: str, st
         told = failed.said
     assert told.decode() == ("plan\n" if starts == 2 else f"{says}\n")
     assert (tmp_path / "starts").read_text() == "x" * starts
+
+
+def test_a_plan_that_is_cut_is_none(program: str, tmp_path: Path) -> None:
+    """At a limit for the size of files, which Python lets a write tell of."""
+    environ = {**os.environ, **native.for_plans(program, os.environ)}
+    limited = ["prlimit", "--fsize=4096", program, "-###"]
+    with open(tmp_path / "said", "wb") as file:
+        done = subprocess.run(limited, stderr=file, env=environ, restore_signals=False, check=False, timeout=60)
+    assert (done.returncode, (tmp_path / "said").stat().st_size) == (1, 4096)

@@ -18,11 +18,12 @@ static bool gathers;
 static size_t gathered;
 static char room[1 << 16];
 
+/* Where that cannot be written, at a limit of files, a plan is cut: the program must not end well, as errs() ends. */
 static void give_out(void) {
     for (size_t at = 0; at < gathered;) {
         const long size = syscall(SYS_write, STDERR_FILENO, room + at, gathered - at);
         if (size < 0 && errno != EINTR)
-            break;
+            _exit(EXIT_FAILURE);
         at += size > 0 ? (size_t)size : 0;
     }
     gathered = 0;
