@@ -87,7 +87,8 @@ test-integration: setup
 test-full: export TEST_FULL := 1
 test-full: check
 	$(PYTEST) $(PYTEST_ARGS)
-	TEST_RESIDENT=1 $(PYTEST) tests/hazards $(addprefix tests/compile/test_direct, .py _library.py _settings.py)
+	TEST_RESIDENT=1 $(PYTEST) $(addprefix tests/hazards/test_, hazards_*.py direct_damage.py) \
+	    $(addprefix tests/compile/test_direct, .py _library.py _settings.py)
 	.venv/bin/python scripts/native.py sanitizers
 	.venv/bin/python scripts/native.py fuzz $(SECONDS)
 
