@@ -211,11 +211,11 @@ class Step(ActionWork):
 
 @dataclass(frozen=True)
 class Action:
-    """`kind`: the first word of its key; `label`: its name in messages; `missing`: why it
-    had to run, if no result is stored (or its content is lost). `passing`: those of its outputs that are not stored,
-    only named: who needs one that was not made in this build has the action run again. `on_demand`: it waits until
-    another action, which has to run, asks for its outputs. `turn`: its place where a failure that the source has caused
-    ends all behind it. `fixed`: its key, instead of `parts`, if it does not depend on other actions."""
+    """`kind`: the first word of its key; `label`: its name in messages; `missing`: why it had to run, if no result is
+    stored (or its content is lost). `passing`: those of its outputs that are not stored, only named: who needs one that
+    was not made in this build has the action run again. `on_demand`: it waits until another action, which has to run,
+    asks for its outputs. `turn`: its place where a failure that the source has caused ends all behind it. `fixed`: its
+    key, instead of `parts`, if it does not depend on other actions."""
 
     id: ActionId
     kind: str

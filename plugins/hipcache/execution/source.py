@@ -374,7 +374,8 @@ class SourceGraph:
         ]
 
     def _unit(self, arch: str) -> str:
-        return str(ActionId(arch, self.name))
+        """The name of a unit among all of the graph."""
+        return f"{arch} of {self.name}" if self.name else arch
 
     def _id(self, kind: str) -> ActionId:
         return ActionId(kind, self.name)

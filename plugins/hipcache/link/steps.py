@@ -50,10 +50,11 @@ def device_link(
     stored: bool = True,
 ) -> Action:
     """`command` writes `CODE` to `place` in the scratch. `stored`: may what it writes be kept?"""
+    id = ActionId("device link", arch)
     return Action(
-        id=ActionId("device link", arch),
-        kind="device link",
-        label=f"device link of {arch}",
+        id=id,
+        kind=id.kind,
+        label=str(id),
         work=Process(command, root, ((CODE, place),)),
         parts=tuple(parts),
         inputs=tuple(inputs),

@@ -172,7 +172,7 @@ static bool may_be_remote(const settings *set, char *const *argv) {
 
 static bool find(const settings *set, const request *asked, record *found) {
     return direct_find(asked, found) || (may_be_remote(set, asked->argv) &&
-                                         helper_ask(asked, set->files, start_engine) && direct_find(asked, found));
+                                         helper_ask(asked, set->config, start_engine) && direct_find(asked, found));
 }
 
 /* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one.
@@ -251,7 +251,7 @@ static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
                            .environ = environ,
                            .project = set->project,
                            .readonly = set->readonly};
-    const ahead came = helper_fetch_ahead(&asked, file, set->files, start_engine, &text);
+    const ahead came = helper_fetch_ahead(&asked, file, set->config, start_engine, &text);
     if (came == AHEAD_DONE)
         (void)!write(1, text.at, text.size);
     else if (came == AHEAD_TOO_LONG)

@@ -145,7 +145,7 @@ static bool take_file(const char *file, const char *scope, settings *found) {
         return true;
     if (!take_content(file, scope, found, digest))
         return false;
-    append(&found->files, digest, sizeof digest);
+    append(&found->config, digest, sizeof digest);
     return true;
 }
 
@@ -201,7 +201,7 @@ static bool find_choices(settings *found) {
 bool find_settings(settings *found) {
     char file[PATH_MAX];
     const char *system = value("HIPCACHE_SYSTEM_CONFIG"), *user = value("HIPCACHE_CONFIG");
-    found->files = (bytes)BEGINS_IN(found->room);
+    found->config = (bytes)BEGINS_IN(found->room);
     found->resident = true;
     found->of = 1;
     if (!getcwd(found->directory, sizeof found->directory))

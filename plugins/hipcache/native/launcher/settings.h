@@ -13,7 +13,7 @@ typedef struct {
     bool readonly; /* is nothing to be written to the store? */
     bool remote;   /* may a remote be set in a config file? */
     bool forbids;  /* may anything there forbid to ask one? */
-    bytes files; /* digests of those that decide which storage helper it is */
+    bytes config; /* digests of the files that decide which storage helper it is */
     uint8_t room[4 * DIGEST_BYTES];
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
     bool sealed;            /* have records a seal? Then with this secret: */
