@@ -208,9 +208,10 @@ class Edits:
         """The entry with what the preprocessor tells of lines and macros; None if the edit changes what it makes."""
         assert self.preprocess
         asks_lines = bool(edit.lines) and entry.lines is None
-        if not (asks_lines or edit.marked) and self._is_unused(front, macros, edit.reads):
+        if not (asks_lines or edit.marked) and self._is_unused(front, macros, edit):
             return replace(entry, unused=tuple(sorted(macros.union(entry.unused))))
-        if includes.may_hide_mark([*map(includes.scan_macro, front.macros), *self._scans(front, edit.reads)]):
+        scans = [*map(includes.scan_macro, front.macros), *self._scans(front, edit)]
+        if edit.reads.hides_marks or includes.may_hide_mark(scans):
             return None
         replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
         made = self.preprocess(front, Query(macros | {LINE} if asks_lines else macros, replaced, names))
@@ -221,27 +222,26 @@ class Edits:
         numbered = preprocessed.numbered(made)
         return None if numbered is None else replace(entry, lines=tuple(sorted(self._lines(numbered, edit))))
 
-    def _is_unused(self, front: FrontEnd, macros: frozenset[str], reads: ReadSet) -> bool:
+    def _is_unused(self, front: FrontEnd, macros: frozenset[str], edit: Edit) -> bool:
         """Does the preprocessor not meet these macros of options at all? (Options come before what forbids them.)"""
         assert self.preprocess
         others = [value for value in front.macros if preprocessed.name_of(f"-D{value}") not in macros]
         if any(name in value for name in macros for value in others):
             return False
-        made = self.preprocess(front, Query(left_out=macros, text=self._may_expand_pragmas(front, reads)))
+        made = self.preprocess(front, Query(left_out=macros, text=self._may_expand_pragmas(front, edit)))
         return made is not None and preprocessed.has_none(made, macros)
 
-    def _may_expand_pragmas(self, front: FrontEnd, reads: ReadSet) -> bool:
-        """May a macro stand in a pragma of these files? (The parser expands OpenMP's where it does not ignore them.)"""
+    def _may_expand_pragmas(self, front: FrontEnd, edit: Edit) -> bool:
+        """May a macro stand in a pragma? (The parser expands OpenMP's where it does not ignore them.)"""
         if not front.separates_digits or any(option.text[0].startswith(_OF_PRAGMAS) for option in front.job.options):
             return True
-        return any(scan.expands_pragmas for scan in self._scans(front, reads))
+        return edit.reads.expands_pragmas or any(scan.expands_pragmas for scan in self._scans(front, edit))
 
-    def _scans(self, front: FrontEnd, reads: ReadSet) -> Iterator[Scan]:
+    def _scans(self, front: FrontEnd, edit: Edit) -> Iterator[Scan]:
+        """Of what was edited. (The read set tells of the others, and of these before.)"""
         basedir = self.files.basedir
-        for file in reads.files:
-            path = basedir.local(file.path)
-            known = self.files.scanned(path, file.digest)
-            yield known or self.files.read(path, own=front.search.is_own(path, basedir))[2]
+        for path in map(basedir.local, sorted(edit.files)):
+            yield self.files.read(path, own=front.search.is_own(path, basedir))[2]
 
     def _differs_by_pass(self, edit: Edit) -> bool:
         """May another pass see another text of the files that are not the system's?"""

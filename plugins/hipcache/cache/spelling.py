@@ -84,13 +84,13 @@ class Translation:
         unclear.update(path for path, found in present.items() if not found)
         if not bare <= here or unclear - bare:
             return None
-        return ReadSet(
-            tuple(replace(file, path=portable(whole[local(file.path)])) for file in reads.files),
-            absent({portable(place): names for place, names in missed.items()}),
-            tuple(
-                sorted(portable(place) + "/" * path.endswith("/") for path, found in present.items() for place in found)
-            ),
-            tuple((portable(whole[local(path)]), portable(whole[local(first)])) for path, first in reads.alike),
+        there = (portable(place) + "/" * path.endswith("/") for path, found in present.items() for place in found)
+        return replace(
+            reads,
+            files=tuple(replace(file, path=portable(whole[local(file.path)])) for file in reads.files),
+            absent=absent({portable(place): names for place, names in missed.items()}),
+            present=tuple(sorted(there)),
+            alike=tuple((portable(whole[local(path)]), portable(whole[local(first)])) for path, first in reads.alike),
         )
 
     def in_spelling(self, digest: str, reads: ReadSet, spelled: Spelling) -> ReadSet | None:

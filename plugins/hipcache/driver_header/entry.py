@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -162,7 +161,7 @@ def pack_words(words: set[bytes]) -> bytes:
 def asks_for(packed: bytes, macros: Iterable[str]) -> bool:
     """May the header ask for one of these macros? (True if its words are lost or damaged.)"""
     words = _unpacked(packed)
-    return not words or any(re.search(rb"\n%s\n" % re.escape(os.fsencode(macro)), words) for macro in macros)
+    return not words or any(b"\n%b\n" % os.fsencode(macro) in words for macro in macros)
 
 
 @lru_cache(maxsize=2)  # those of devices and of the host

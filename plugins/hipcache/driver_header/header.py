@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 
 from hipcache.base.keys import Key, make_key
 from hipcache.base.patterns import pattern
@@ -330,11 +331,12 @@ def corrections(made: bytes, own: bytes) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def defines(listed: bytes, names: Iterable[str]) -> bool:
+def defines(listed: bytes, names: Collection[str]) -> bool:
     """Is one of the macros listed?"""
     return not _listed(listed).keys().isdisjoint(names)
 
 
+@lru_cache(maxsize=32)  # each architecture has its own
 def _listed(macros: bytes) -> dict[str, re.Match[str]]:
     return {line[1]: line for line in _MACRO.finditer(macros.decode(_BYTES))}
 

@@ -89,6 +89,7 @@ class DriverHeader:
         self.reads = ReadSets(self.shelf)
         self.trust, self.notes = Trust(session, self.shelf), HeaderNotes(session, self.shelf)
         self._known: dict[tuple[str, ...], Made | None] = {}
+        self._first: dict[str, tuple[HeaderRecord, Made | None]] = {}
         self._deprecated: dict[str, bool] = {}
         self._missed_in: dict[tuple[tuple[str, ...], ...], Observed | None] = {}
         self._lock = threading.Lock()
@@ -131,7 +132,7 @@ class DriverHeader:
         """See `FrontEndWay`."""
         if header.why_not(front, bitcode=True) or self.trust.is_off(front):
             return None
-        _, _, ready, why = self._fitting(front, self._known_as)
+        _, _, ready, why = self._fitting(front, self._known_first)
         if not ready or why or not ready.behind or entry.asks_for(ready.words, query.names):
             return None
         if any(name in value for name in ready.left for value in front.macros):
@@ -165,6 +166,12 @@ class DriverHeader:
     def _known_as(self, key: str) -> tuple[HeaderRecord, Made | None]:
         known = self._entry(key)
         return known, self._ready(known)
+
+    def _known_first(self, key: str) -> tuple[HeaderRecord, Made | None]:
+        """What was known when this compile asked for the first time: the record may have changed, the files may not."""
+        if key not in self._first:
+            self._first[key] = self._known_as(key)
+        return self._first[key]
 
     def _has_waited_for_slot(self) -> bool:
         """Wait until a compiler may run, while others may compare. False if one could at once."""
@@ -231,7 +238,8 @@ class DriverHeader:
         except JobFailed:
             return ARCHITECTURE, ()
         corrections = header.corrections(ready.macros, own)
-        if corrections and header.defines(ready.macros + b"\n" + own, header.macros(front, all_of_them=True)):
+        names = header.macros(front, all_of_them=True) if corrections else ()
+        if any(header.defines(listed, names) for listed in (ready.macros, own)):
             return ARCHITECTURE, ()
         if corrections and entry.asks_for(ready.words, corrections):
             return ARCHITECTURE, ()

@@ -6,7 +6,7 @@ bytes, little-endian), that text, and digests of 32 bytes, in the order in which
     {"files": [[path, status or null, system, number of texts, [value, ...]], ...], "absent": [path, ...],
      "names": [number of a list, ...], "lists": [[name, ...], ...], "present": [path, ...],
      "alike": [[path, path], ...], "besides": [[path, status or null], ...], "links": [[path, text], ...],
-     "epoch": text}
+     "epoch": text, "hides": true or false, "pragmas": true or false}
 
 Of each file comes its digest, and those of its bare text and its outline if it has them. The paths of "absent" are
 directories; "names" has the list of names for each. Of "files", "absent" and "present", a path is the number of
@@ -93,7 +93,9 @@ class ReadSet:
     file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
     to): `#pragma once` takes a file under two names once, and a copy of it twice. `besides`: what the pass opened,
     and no dependency file lists; `links`: the text of what it read as a link, empty if that is none; `epoch`: the
-    SOURCE_DATE_EPOCH that a date in the text would be, empty if no text can show one."""
+    SOURCE_DATE_EPOCH that a date in the text would be, empty if no text can show one. `hides_marks`: may a macro come
+    into the name of a file that a condition asks for (`includes.may_hide_mark`)? `expands_pragmas`: as of `Scan`, of
+    any file. (hipcache 1.0.0 kept neither: then both may be.)"""
 
     files: tuple[ReadFile, ...]
     absent: tuple[Absent, ...]
@@ -102,6 +104,8 @@ class ReadSet:
     besides: tuple[OtherFile, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     epoch: str = ""
+    hides_marks: bool = False
+    expands_pragmas: bool = False
 
     @property
     def all_files(self) -> tuple[ReadFile | OtherFile, ...]:
@@ -123,6 +127,8 @@ class ReadSet:
             "besides": [[f.path, f.status] for f in self.besides],
             "links": self.links,
             "epoch": self.epoch,
+            "hides": self.hides_marks,
+            "pragmas": self.expands_pragmas,
         }
         text = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
         digests = [*(f.digest + f.bare + f.code for f in self.files), *(f.digest for f in self.besides)]
@@ -143,7 +149,7 @@ class ReadSet:
             alike = tuple((path, first) for path, first in data["alike"])
             besides = tuple(OtherFile(path, next(digests), _lasting(status)) for path, status in data["besides"])
             links = tuple((path, text) for path, text in data["links"])
-            epoch = data["epoch"]
+            epoch, told = data["epoch"], [data.get(name, True) is not False for name in ("hides", "pragmas")]
             if not isinstance(epoch, str):
                 raise TypeError(epoch)
             if next(digests):
@@ -151,7 +157,7 @@ class ReadSet:
             lists = [tuple(map(str, names)) for names in data["lists"]]
             names = [lists[number] for number in data["names"]]
             missed = tuple(zip(_whole(data["absent"]), names, strict=True))
-            return cls(files, missed, tuple(_whole(data["present"])), alike, besides, links, epoch)
+            return cls(files, missed, tuple(_whole(data["present"])), alike, besides, links, epoch, *told)
         except (IndexError, KeyError, TypeError, RuntimeError, RecursionError, StopIteration) as error:
             raise ValueError(f"not a read set: {error}") from error
 

@@ -66,8 +66,17 @@ def record(
     present = tuple(sorted(map(portable, looked_for.present)))
     others = tuple(replace(other, path=portable(other.path)) for other in besides)
     links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
-    epoch = files.epoch if shown else ""
-    return ReadSet(tuple(found), missed, present, alike(found, files.identity_of), others, links, epoch)
+    return ReadSet(
+        tuple(found),
+        missed,
+        present,
+        alike(found, files.identity_of),
+        others,
+        links,
+        epoch=files.epoch if shown else "",
+        hides_marks=includes.may_hide_mark(scans.values()),
+        expands_pragmas=any(scan.expands_pragmas for scan in scans.values()),
+    )
 
 
 def _refuse_texts(
