@@ -91,16 +91,24 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         numbers = (*found[:2], os.makedev(0, 1 << 15), *found[3:8], MODIFIED, MODIFIED)
         return os.stat_result(numbers, {"st_blksize": found.st_blksize, **times})
 
-    def status(path: str) -> native.PathStatus | None:
-        found = stat(path) if os.path.exists(path) else None
-        return native.PathStatus(status_of(found), found.st_mode, True) if found else None
+    def status(path: str, seen: native.PathStatus | None) -> native.PathStatus | None:
+        return seen and native.PathStatus(status_of(stat(path)), seen.mode, seen.readable)
 
-    def statuses(paths: Sequence[str], *, links: bool = False) -> list[native.PathStatus | None]:
-        return native_statuses(paths, links=links) if links else [*map(status, paths)]
+    def look(paths: bytes, *, links: bool = False) -> bytes:
+        found = native_look(paths, links=links)
+        looked_at.update({} if links else {found: paths})
+        return found
 
-    native_statuses = native.statuses
+    def statuses_in(found: bytes) -> list[native.PathStatus | None]:
+        paths = os.fsdecode(looked_at.get(found, b"")).split("\0")
+        seen = native_statuses_in(found)
+        return [*map(status, paths, seen)] if found in looked_at else seen
+
+    looked_at: dict[bytes, bytes] = {}
+    native_look, native_statuses_in = native.look, native.statuses_in
     monkeypatch.setattr(os, "stat", stat)
-    monkeypatch.setattr(native, "statuses", statuses)
+    monkeypatch.setattr(native, "look", look)
+    monkeypatch.setattr(native, "statuses_in", statuses_in)
 
 
 @pytest.mark.usefixtures("without")

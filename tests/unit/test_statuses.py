@@ -62,11 +62,15 @@ def test_a_path_with_a_nul_is_refused() -> None:
 )
 def test_the_first_name_that_is_not_missing_is_found(paths: list[str], names: list[str], expected: str) -> None:
     directory = paths[0].removesuffix("file")
-    assert native.not_missing(directory, names) == (directory + expected if expected else "")
+    listed = native.listed([directory + name for name in names])
+    assert native.not_missing(listed) == (directory + expected if expected else "")
 
 
 def test_names_below_what_is_not_there_are_missing(paths: list[str], tmp_path: Path) -> None:
-    assert not native.not_missing(f"{tmp_path}/nothing/", ["a", "b"])
-    assert not native.not_missing(paths[0] + "/", ["a", "b"])  # below a file
-    assert native.not_missing(f"{tmp_path}/", ["a", "dangling"]) == f"{tmp_path}/dangling"
-    assert native.not_missing(f"{tmp_path}/circle/", ["a", "b"]) == f"{tmp_path}/circle/a"
+    def not_missing(*names: str) -> str:
+        return native.not_missing(native.listed(names))
+
+    assert not not_missing(f"{tmp_path}/nothing/a", f"{tmp_path}/nothing/b")
+    assert not not_missing(paths[0] + "/a", paths[0] + "/b")  # below a file
+    assert not_missing(f"{tmp_path}/a", f"{tmp_path}/dangling") == f"{tmp_path}/dangling"
+    assert not_missing(f"{tmp_path}/circle/a", f"{tmp_path}/circle/b") == f"{tmp_path}/circle/a"

@@ -153,31 +153,46 @@ class PathStatus(NamedTuple):
     readable: bool
 
 
-def statuses(paths: Sequence[str], *, links: bool = False) -> list[PathStatus | None]:
-    """What is at each path, or None; with `links` of a link itself. Other threads run meanwhile. Raises ValueError for
-    what can be no path."""
-    listed = os.fsencode("\0".join([*paths, ""]))
-    if listed.count(b"\0") != len(paths):
+def listed(paths: Sequence[str]) -> bytes:
+    """The paths for `look` and `not_missing`. Raises ValueError for what can be no path."""
+    found = os.fsencode("\0".join([*paths, ""]))
+    if found.count(b"\0") != len(paths):
         raise ValueError("a path has a NUL")
-    how, rows = (ctypes.c_uint8 * len(paths))(), (ctypes.c_uint8 * (_STATUS.size * len(paths)))()
-    flags = _AT_SYMLINK_NOFOLLOW if links else 0
-    load().hipcache_statuses(listed, ctypes.c_size_t(len(paths)), flags, how, rows)
+    return found
+
+
+def look(paths: bytes, *, links: bool = False) -> bytes:
+    """What is at each of the `listed` paths, for `statuses_in`; with `links` of a link itself. Other threads run
+    meanwhile."""
+    count = paths.count(b"\0")
+    found = bytearray(count * (1 + _STATUS.size))
+    how = (ctypes.c_uint8 * count).from_buffer(found)
+    rows = (ctypes.c_uint8 * (_STATUS.size * count)).from_buffer(found, count)
+    load().hipcache_statuses(paths, ctypes.c_size_t(count), _AT_SYMLINK_NOFOLLOW if links else 0, how, rows)
+    return bytes(found)
+
+
+def statuses_in(found: bytes) -> list[PathStatus | None]:
+    """The same, or None where nothing is."""
+    count = len(found) // (1 + _STATUS.size)
     return [
-        PathStatus((device, inode, size, modified, changed), mode, is_there == _READABLE) if is_there else None
-        for is_there, (device, inode, mode, size, modified, changed) in zip(how, _STATUS.iter_unpack(rows), strict=True)
+        PathStatus((device, inode, size, modified, changed), mode, how == _READABLE) if how else None
+        for how, (device, inode, mode, size, modified, changed) in zip(
+            found[:count], _STATUS.iter_unpack(found[count:]), strict=True
+        )
     ]
 
 
-def not_missing(directory: str, names: Sequence[str]) -> str:
-    """The path of the first of the names that lstat(2) does not find missing in a directory (absolute, with a slash at
-    its end), empty if there is none."""
-    if not names:
-        return ""
-    listed = os.fsencode(directory + ("\0" + directory).join(names))
+def statuses(paths: Sequence[str], *, links: bool = False) -> list[PathStatus | None]:
+    return statuses_in(look(listed(paths), links=links))
+
+
+def not_missing(paths: bytes) -> str:
+    """The first of the `listed` paths that lstat(2) does not find missing, empty if there is none."""
     library = load()
     library.hipcache_not_missing.restype = ctypes.c_size_t
-    at = library.hipcache_not_missing(listed, ctypes.c_size_t(len(listed) + 1))
-    return os.fsdecode(listed[at:].partition(b"\0")[0])
+    at = library.hipcache_not_missing(paths, ctypes.c_size_t(len(paths)))
+    return os.fsdecode(paths[at:].partition(b"\0")[0])
 
 
 def search(path: str, texts: Sequence[bytes]) -> set[bytes]:

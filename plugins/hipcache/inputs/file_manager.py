@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TypeVar
 
 from hipcache.base import native
@@ -28,7 +27,7 @@ from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, N
 
 # A status younger than this may be shared by two contents on file systems with coarse times.
 RACY = 2.0
-_File = TypeVar("_File", ReadFile, OtherFile)
+_File = TypeVar("_File", bound=ReadFile | OtherFile)
 
 
 class Untraceable(Exception):
@@ -57,6 +56,10 @@ class FileManager:
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self.outlines: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         self._checked: dict[str, str] = {}
+        # By the identity of what they were made for, which stands beside them.
+        self._paths: dict[int, tuple[ReadSet, bytes]] = {}
+        self._absent: dict[int, tuple[object, bytes]] = {}
+        self._held: dict[int, bytes] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
         self._numbers: dict[str, Status] = {}
@@ -192,10 +195,11 @@ class FileManager:
             raise Untraceable(f"'{path}' changed while hipcache read it")
         return content
 
-    def changed(self, files: Sequence[_File]) -> Iterator[_File]:
-        """Those that have another status than then, or none that tells, or that may not be read."""
-        paths = [self.basedir.local(file.path) for file in files]
-        for file, now in zip(files, self.statuses(paths), strict=True):
+    def changed(self, files: Sequence[_File], found: Sequence[PathStatus | None] | None = None) -> Iterator[_File]:
+        """Those that have another status than then, or none that tells, or that may not be read. `found`: as they are
+        now, if they were just looked at."""
+        found = native.statuses_in(native.look(self._listed(files))) if found is None else found
+        for file, now in zip(files, found, strict=True):
             if not (now and now.readable and now.status == file.status):
                 yield file
 
@@ -208,7 +212,25 @@ class FileManager:
     def differs_now(self, reads: ReadSet) -> str:
         """The same, as it is at this moment."""
         # The source first: where it was edited, nobody needs to look at its headers.
-        for file in chain.from_iterable(map(self.changed, (reads.files[:1], reads.files[1:]))):
+        if why := self._differ(reads.files[:1]):
+            return why
+        if id(reads) not in self._paths:
+            self._paths[id(reads)] = reads, self._listed(reads.all_files)
+        found = native.look(self._paths[id(reads)][1])
+        # What looks as it did when the read set held still holds.
+        if found != self._held.get(id(reads)):
+            if why := self._differ(reads.all_files, native.statuses_in(found)):
+                return why
+            self._held[id(reads)] = found
+        return self._others_differ(reads)
+
+    def others_differ(self, reads: ReadSet) -> str:
+        """The same of all but the files that it read."""
+        return self._differ(reads.besides) or self._others_differ(reads)
+
+    def _differ(self, files: Sequence[_File], found: Sequence[PathStatus | None] | None = None) -> str:
+        """Why one of the files is another one, in words. `found`: their statuses, if they were just taken."""
+        for file in self.changed(files, found):
             path = self.basedir.local(file.path)
             try:
                 if self.digest(path)[1] != file.digest:
@@ -219,27 +241,24 @@ class FileManager:
                 return f"file '{path}' cannot be read: {error.strerror}"
             except Untraceable as error:
                 return f"file {error}"
-        return self.others_differ(reads)
+        return ""
 
-    def others_differ(self, reads: ReadSet) -> str:
-        """The same of all but the files that it read."""
+    def _others_differ(self, reads: ReadSet) -> str:
+        """The same of all that it did not read."""
         if reads.epoch and reads.epoch != self.epoch:
             return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
-        for other in self.changed(reads.besides):
-            path = self.basedir.local(other.path)
-            try:
-                if self.digest(path)[1] != other.digest:
-                    return f"file '{path}' changed"
-            except (OSError, Untraceable):
-                return f"file '{path}' is gone or changing"
         for path, text in reads.links:
             if self.link(self.basedir.local(path)) != self.basedir.local(text):
                 return f"symbolic link '{self.basedir.local(path)}' has another target"
-        for place, names in reads.absent:
-            directory = self._directory(place)
-            if path := native.not_missing(directory, names):
-                found = why_not_missing(path) or "came and went"
-                return f"'{self.basedir.local(place)}{path[len(directory) :]}' {found}; the last compile looked for it"
+        if id(reads.absent) not in self._absent:
+            places = ((self._directory(place), names) for place, names in reads.absent)
+            paths = [directory + name for directory, names in places for name in names]
+            self._absent[id(reads.absent)] = reads.absent, native.listed(paths)
+        if path := native.not_missing(self._absent[id(reads.absent)][1]):
+            asked = ((place, name) for place, names in reads.absent for name in names)
+            spelled = next(place + name for place, name in asked if self._directory(place) + name == path)
+            found = why_not_missing(path) or "came and went"
+            return f"'{self.basedir.local(spelled)}' {found}; the last compile looked for it"
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' no longer exists; the last compile looked for it"
@@ -247,6 +266,9 @@ class FileManager:
             if (path, name) not in reads.alike:
                 return f"'{path}' is now another file, or a link to another file"
         return ""
+
+    def _listed(self, files: Iterable[_File]) -> bytes:
+        return native.listed([self.resolve(self.basedir.local(file.path)) for file in files])
 
     def _directory(self, place: str) -> str:
         """The absolute path of a directory of `Absent`, with a slash at its end."""

@@ -139,7 +139,7 @@ def _state_of(entry: Watched) -> bytes | None:
 
 def _read_state(entry: Watched) -> bytes | None:
     if entry.names:
-        return None if native.not_missing(entry.path, entry.names) else b""
+        return None if native.not_missing(native.listed([entry.path + name for name in entry.names])) else b""
     try:
         found = os.lstat(entry.path) if entry.kind in (LINK, ABSENT) else os.stat(entry.path)
     except OSError as error:
