@@ -161,6 +161,14 @@ def listed(paths: Sequence[str]) -> bytes:
     return found
 
 
+def names_in(directory: str, names: Sequence[str]) -> bytes:
+    """The same of names in a directory (with a slash at its end)."""
+    found = os.fsencode(directory + ("\0" + directory).join(names) + "\0") if names else b""
+    if found.count(b"\0") != len(names):
+        raise ValueError("a path has a NUL")
+    return found
+
+
 def look(paths: bytes, *, links: bool = False) -> bytes:
     """What is at each of the `listed` paths, for `statuses_in`; with `links` of a link itself. Other threads run
     meanwhile."""

@@ -275,7 +275,9 @@ class Edits:
 
     def _lines(self, numbered: Collection[str], edit: Edit) -> Iterator[str]:
         """See `Entry.lines`. (A file that must not be edited is none of them.)"""
-        known = {plain(self.files.basedir.local(file.path)): file for file in edit.reads.files}
+        # Most texts show no number.
+        files = edit.reads.files if numbered else ()
+        known = {plain(self.files.basedir.local(file.path)): file for file in files}
         for name in numbered:
             file = known.get(plain(name))
             if not file or file.bare:

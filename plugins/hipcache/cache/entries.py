@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hipcache.base.values import asdict, dataclass
+from hipcache.base.values import dataclass
 from hipcache.cache.content import duration
 from hipcache.inputs.readset import MessageLine
 
@@ -69,7 +69,7 @@ def _kind(entry: Entry) -> tuple[object, ...]:
 
 
 def pack(entries: Sequence[Entry]) -> bytes:
-    rows = [{_NAMES.get(name, name): value for name, value in asdict(entry).items()} for entry in entries[:MOST]]
+    rows = [{_NAMES.get(name, name): value for name, value in vars(entry).items()} for entry in entries[:MOST]]
     return json.dumps(rows, separators=(",", ":")).encode()
 
 

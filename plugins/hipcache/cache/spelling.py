@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -37,7 +38,7 @@ class Translation:
         return self._spellings[id(front)][1]
 
     def _spelling(self, front: FrontEnd) -> Spelling | None:
-        cwd, resolve = self.directory, self.files.resolve
+        cwd = self.directory
         found = spelling.of(front.job, cwd)
         if found is None:
             return None
@@ -49,7 +50,7 @@ class Translation:
             for option in front.job.options
             if option.role is Role.SEARCH and not option.name.startswith("-internal-")
         ]
-        return None if any(os.path.isfile(resolve(name)) for name in given) else found
+        return None if any(now and stat.S_ISREG(now.mode) for now in self.files.statuses(given)) else found
 
     def for_all(
         self, reads: ReadSet, spelled: Spelling, macros: tuple[tuple[str, str], ...], own: tuple[str, ...]
@@ -167,7 +168,7 @@ class Spelled:
             here = self.translation.in_spelling(entry.reads, reads, spelled)
             if here is not None and passing is not None:
                 own = replace(entry, passing=passing, message_format=front.message_format, cuid="")
-                yield own, here, f"{entry.reads} {spelled}"
+                yield own, here, f"{entry.reads} {id(here)}"  # `_translated` keeps it
 
     def publish(self, bound: Bound, entry: Entry, reads: ReadSet, made: bytes) -> None:
         """Store the entry for every spelling, if it may be. `made`: what the pass wrote, an object or bitcode."""

@@ -251,9 +251,8 @@ class FileManager:
             if self.link(self.basedir.local(path)) != self.basedir.local(text):
                 return f"symbolic link '{self.basedir.local(path)}' has another target"
         if id(reads.absent) not in self._absent:
-            places = ((self._directory(place), names) for place, names in reads.absent)
-            paths = [directory + name for directory, names in places for name in names]
-            self._absent[id(reads.absent)] = reads.absent, native.listed(paths)
+            paths = b"".join(native.names_in(self._directory(place), names) for place, names in reads.absent)
+            self._absent[id(reads.absent)] = reads.absent, paths
         if path := native.not_missing(self._absent[id(reads.absent)][1]):
             asked = ((place, name) for place, names in reads.absent for name in names)
             spelled = next(place + name for place, name in asked if self._directory(place) + name == path)

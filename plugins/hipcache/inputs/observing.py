@@ -119,7 +119,8 @@ _one_at_a_time = threading.Lock()
 def _missed(rows: bytes, ignore: str) -> dict[str, frozenset[str]]:
     """Paths that a pass has listed itself. The passes of a compile mostly miss the same ones: 40,000 for 1,000
     directories."""
-    found = by_directory(row[2:] for row in os.fsdecode(rows).split("\0")[:-1])
+    # Each is `r-` and a path (`native/observer/missed.c`).
+    found = by_directory(filter(None, os.fsdecode(rows)[2:-1].split("\0r-")))
     odd = [place for place, names in found.items() if "" in names or place.startswith((".", ignore))]
     again = [_counted(path, ignore) for place in odd for path in paths([(place, found.pop(place))])]
     return union(_shared(found), missing(filter(None, again)))

@@ -24,6 +24,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from hipcache.base.keys import digest_file
@@ -196,9 +197,8 @@ def _lasting(status: Sequence[int] | None) -> Status | None:
 def by_directory(paths: Iterable[str]) -> dict[str, set[str]]:
     """The names in each directory, which is as that of `Absent`."""
     places = defaultdict[str, set[str]](set)
-    for path in paths:
-        end = path.rfind("/") + 1
-        places[path[:end]].add(path[end:])
+    for place, slash, name in map(str.rpartition, paths, repeat("/")):
+        places[place + slash].add(name)
     return places
 
 

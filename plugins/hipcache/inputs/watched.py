@@ -102,9 +102,7 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
         elif names.setdefault(entry.path, entry.names) != entry.names:
             names[entry.path] = tuple(sorted({*names[entry.path], *entry.names}))
     absent = (Watched(ABSENT, place, found) for place, found in names.items())
-    return tuple(
-        sorted((*others, *absent), key=lambda entry: (*entry.path.rpartition("/"), entry.kind, str(entry.known)))
-    )
+    return tuple(sorted((*others, *absent), key=lambda entry: (*entry.path.rpartition("/"), entry.kind)))
 
 
 def states(watched: Iterable[Watched]) -> Mapping[tuple[str, str], bytes] | None:
@@ -139,7 +137,7 @@ def _state_of(entry: Watched) -> bytes | None:
 
 def _read_state(entry: Watched) -> bytes | None:
     if entry.names:
-        return None if native.not_missing(native.listed([entry.path + name for name in entry.names])) else b""
+        return None if native.not_missing(native.names_in(entry.path, entry.names)) else b""
     try:
         found = os.lstat(entry.path) if entry.kind in (LINK, ABSENT) else os.stat(entry.path)
     except OSError as error:
