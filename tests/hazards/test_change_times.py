@@ -8,7 +8,6 @@ import shlex
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
 

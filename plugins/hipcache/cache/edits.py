@@ -37,6 +37,8 @@ from hipcache.inputs.scans import Scan
 
 # States of the files to compare with: of a branch or two, and before the edit.
 _MOST_COMPARED = 3
+# An entry, the edit since it was made, the macros of options that have other values, and the names in those.
+_Candidate = tuple[Entry, Edit, frozenset[str], frozenset[str]]
 #: As `execution.passes.preprocess` of a session.
 Preprocess = Callable[[FrontEnd, Query], bytes | None]
 # They make the parser read more pragmas, or have one in the middle of a line (`__pragma`).
@@ -48,7 +50,8 @@ _BY_PASS = pattern(rb"__(?:gfx|GFX|amdgcn|AMDGCN|HIP_DEVICE|CUDA_ARCH)")
 @dataclass(frozen=True)
 class Edits:
     """`preprocess`: None if nobody is to be asked; `clock`: the wall clock in seconds; `_known`: edits, by the read set
-    that they changed; `_refused`: macros, moved and marked files of edits that change what a pass makes."""
+    that they changed; `_candidates`: by key; `_refused`: macros, moved and marked files of edits that change what a
+    pass makes."""
 
     shelf: Shelf
     reads: ReadSets
@@ -57,6 +60,7 @@ class Edits:
     preprocess: Preprocess | None = None
     clock: Callable[[], float] = float
     _known: dict[str, Edit | None] = field(default_factory=dict)
+    _candidates: dict[str, list[_Candidate]] = field(default_factory=dict)
     _refused: set[tuple[frozenset[str], frozenset[str], frozenset[str]]] = field(default_factory=set)
 
     def adopt(self, bound: Bound) -> Entry | None:
@@ -64,12 +68,15 @@ class Edits:
         front = pass_of(bound).front
         if not bound.is_cached or front.comments_matter:
             return None
+        key = bound.key.digest
         try:
-            candidates = list(filter(None, (self._candidate(front, *other) for other in self._others(bound))))
+            if key not in self._candidates:  # it was not tried yet, without asking
+                found = filter(None, (self._candidate(front, *other) for other in self._others(bound)))
+                # The state before an edit that was taken back comes first.
+                self._candidates[key] = sorted(found, key=lambda candidate: len(candidate[1].files))
         except (OSError, Untraceable):
             return None  # a file is gone, or another one by now
-        # The state before an edit that was taken back comes first.
-        for candidate in sorted(candidates, key=lambda candidate: len(candidate[1].files)):
+        for candidate in self._candidates[key]:
             try:
                 adopted = self._adopt(bound, *candidate)
             except (OSError, Untraceable):
@@ -124,11 +131,8 @@ class Edits:
         except (OSError, Untraceable):
             return False
 
-    def _candidate(
-        self, front: FrontEnd, entry: Entry, reads: ReadSet, key: str
-    ) -> tuple[Entry, Edit, frozenset[str], frozenset[str]] | None:
-        """The entry, the edit since it was made, the macros of options that have other values, and the names in those;
-        None if more has changed."""
+    def _candidate(self, front: FrontEnd, entry: Entry, reads: ReadSet, key: str) -> _Candidate | None:
+        """None if more has changed."""
         if entry.base not in ("", self.files.basedir.name):
             return None
         if entry.text and entry.message_format != front.message_format:
