@@ -255,7 +255,7 @@ class FileManager:
             self._absent[id(reads.absent)] = reads.absent, paths
         if path := native.not_missing(self._absent[id(reads.absent)][1]):
             asked = ((place, name) for place, names in reads.absent for name in names)
-            spelled = next(place + name for place, name in asked if self._directory(place) + name == path)
+            spelled = next((place + name for place, name in asked if self._directory(place) + name == path), path)
             found = why_not_missing(path) or "came and went"
             return f"'{self.basedir.local(spelled)}' {found}; the last compile looked for it"
         for path in map(self.basedir.local, reads.present):

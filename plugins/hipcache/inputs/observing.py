@@ -119,8 +119,7 @@ _one_at_a_time = threading.Lock()
 def _missed(rows: bytes, ignore: str) -> dict[str, frozenset[str]]:
     """Paths that a pass has listed itself. The passes of a compile mostly miss the same ones: 40,000 for 1,000
     directories."""
-    # Each is `r-` and a path (`native/observer/missed.c`).
-    found = by_directory(filter(None, os.fsdecode(rows)[2:-1].split("\0r-")))
+    found = by_directory([row[2:] for row in os.fsdecode(rows).split("\0") if row])
     odd = [place for place, names in found.items() if "" in names or place.startswith((".", ignore))]
     again = [_counted(path, ignore) for place in odd for path in paths([(place, found.pop(place))])]
     return union(_shared(found), missing(filter(None, again)))
