@@ -168,3 +168,37 @@ def test_an_edit_between_two_reads_of_a_file_is_seen(tmp_path: Path) -> None:
     (tmp_path / "k.hip").write_text("int a = 2; // one\n")
     with pytest.raises(Untraceable, match="changed while hipcache read it"):
         outline.digests(files, "k.hip", digest)
+
+
+def test_a_set_that_held_is_looked_at_again(tree: Tree) -> None:
+    reads = tree.record()
+    files = FileManager(str(tree.root), time.time() + 100, tree.basedir)
+    assert files.differs_now(reads) == files.differs_now(reads) == ""
+    tree.write("inc/x.h", "int y;\n")
+    assert files.differs_now(reads) == "file 'inc/x.h' changed"
+    tree.write("inc/x.h", "int x;\n")
+    assert files.differs_now(reads) == ""
+    (tree.root / "inc/x.h").unlink()
+    assert files.differs_now(reads) == "file 'inc/x.h' is gone"
+
+
+# What it tells of the texts
+
+
+def test_a_read_set_tells_of_the_texts_of_its_files(tree: Tree) -> None:
+    reads = tree.record()
+    assert not (reads.hides_marks or reads.expands_pragmas)
+    tree.write("inc/x.h", "#define HAS(what) has_ ## what\n#pragma unroll N\n")
+    reads = tree.record()
+    assert reads.hides_marks
+    assert reads.expands_pragmas
+
+
+def test_of_an_older_read_set_both_may_be(tree: Tree) -> None:
+    packed = tree.record().pack()
+    told = b',"hides":false,"pragmas":false'
+    assert packed.count(told) == 1
+    length = int.from_bytes(packed[:4], "little") - len(told)
+    old = ReadSet.unpack(length.to_bytes(4, "little") + packed[4:].replace(told, b""))
+    assert old.hides_marks
+    assert old.expands_pragmas
