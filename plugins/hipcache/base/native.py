@@ -153,16 +153,9 @@ class PathStatus(NamedTuple):
     readable: bool
 
 
-def listed(paths: Sequence[str]) -> bytes:
-    """The paths for `look` and `not_missing`. Raises ValueError for what can be no path."""
-    found = os.fsencode("\0".join([*paths, ""]))
-    if found.count(b"\0") != len(paths):
-        raise ValueError("a path has a NUL")
-    return found
-
-
-def names_in(directory: str, names: Sequence[str]) -> bytes:
-    """The same of names in a directory (with a slash at its end)."""
+def listed(names: Sequence[str], directory: str = "") -> bytes:
+    """The paths for `look` and `not_missing`; of names in a directory, if one is given (with a slash at its end).
+    Raises ValueError for what can be no path."""
     found = os.fsencode(directory + ("\0" + directory).join(names) + "\0") if names else b""
     if found.count(b"\0") != len(names):
         raise ValueError("a path has a NUL")

@@ -70,7 +70,7 @@ class Edits:
             return None
         key = bound.key.digest
         try:
-            if key not in self._candidates:  # it was not tried yet, without asking
+            if key not in self._candidates:  # the look-up tries them without asking, before
                 found = filter(None, (self._candidate(front, *other) for other in self._others(bound)))
                 # The state before an edit that was taken back comes first.
                 self._candidates[key] = sorted(found, key=lambda candidate: len(candidate[1].files))
@@ -279,9 +279,9 @@ class Edits:
 
     def _lines(self, numbered: Collection[str], edit: Edit) -> Iterator[str]:
         """See `Entry.lines`. (A file that must not be edited is none of them.)"""
-        # Most texts show no number.
-        files = edit.reads.files if numbered else ()
-        known = {plain(self.files.basedir.local(file.path)): file for file in files}
+        if not numbered:
+            return  # as of most texts
+        known = {plain(self.files.basedir.local(file.path)): file for file in edit.reads.files}
         for name in numbered:
             file = known.get(plain(name))
             if not file or file.bare:

@@ -168,7 +168,7 @@ class DriverHeader:
         return known, self._ready(known)
 
     def _known_first(self, key: str) -> tuple[HeaderRecord, Made | None]:
-        """What was known when this compile asked for the first time: the record may have changed, the files may not."""
+        """As when this compile asked for the first time: questions need no newer record."""
         if key not in self._first:
             self._first[key] = self._known_as(key)
         return self._first[key]
@@ -238,8 +238,8 @@ class DriverHeader:
         except JobFailed:
             return ARCHITECTURE, ()
         corrections = header.corrections(ready.macros, own)
-        names = header.macros(front, all_of_them=True) if corrections else ()
-        if any(header.defines(listed, names) for listed in (ready.macros, own)):
+        names = header.macros(front, all_of_them=True)
+        if corrections and any(header.defines(listed, names) for listed in (ready.macros, own)):
             return ARCHITECTURE, ()
         if corrections and entry.asks_for(ready.words, corrections):
             return ARCHITECTURE, ()

@@ -20,7 +20,7 @@ from hipcache.base.native import PathStatus
 from hipcache.base.paths import absolute, why_not_missing
 from hipcache.inputs import search
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, first_names, status_of, tells
+from hipcache.inputs.readset import Absent, OtherFile, ReadFile, ReadSet, Status, first_names, status_of, tells
 from hipcache.inputs.scans import Scan, Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
@@ -56,10 +56,10 @@ class FileManager:
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self.outlines: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         self._checked: dict[str, str] = {}
-        # By the identity of what they were made for, which stands beside them.
-        self._paths: dict[int, tuple[ReadSet, bytes]] = {}
-        self._absent: dict[int, tuple[object, bytes]] = {}
-        self._held: dict[int, bytes] = {}
+        # By the identity of what stands first: (read set, its files as `native.listed`, what was there when it held),
+        # (what was looked for in vain, the same as `native.listed`). After an edit the second is that of before.
+        self._held: dict[int, tuple[ReadSet, bytes, bytes]] = {}
+        self._absent: dict[int, tuple[Sequence[Absent], bytes]] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
         self._numbers: dict[str, Status] = {}
@@ -198,7 +198,7 @@ class FileManager:
     def changed(self, files: Sequence[_File], found: Sequence[PathStatus | None] | None = None) -> Iterator[_File]:
         """Those that have another status than then, or none that tells, or that may not be read. `found`: as they are
         now, if they were just looked at."""
-        found = native.statuses_in(native.look(self._listed(files))) if found is None else found
+        found = self.statuses(self.basedir.local(file.path) for file in files) if found is None else found
         for file, now in zip(files, found, strict=True):
             if not (now and now.readable and now.status == file.status):
                 yield file
@@ -214,14 +214,12 @@ class FileManager:
         # The source first: where it was edited, nobody needs to look at its headers.
         if why := self._differ(reads.files[:1]):
             return why
-        if id(reads) not in self._paths:
-            self._paths[id(reads)] = reads, self._listed(reads.all_files)
-        found = native.look(self._paths[id(reads)][1])
+        _, paths, held = self._held.get(id(reads)) or (reads, self._listed(reads.all_files), b"")
+        found = native.look(paths)
         # What looks as it did when the read set held still holds.
-        if found != self._held.get(id(reads)):
-            if why := self._differ(reads.all_files, native.statuses_in(found)):
-                return why
-            self._held[id(reads)] = found
+        if found != held and (why := self._differ(reads.all_files, native.statuses_in(found))):
+            return why
+        self._held[id(reads)] = reads, paths, found
         return self._others_differ(reads)
 
     def others_differ(self, reads: ReadSet) -> str:
@@ -251,7 +249,7 @@ class FileManager:
             if self.link(self.basedir.local(path)) != self.basedir.local(text):
                 return f"symbolic link '{self.basedir.local(path)}' has another target"
         if id(reads.absent) not in self._absent:
-            paths = b"".join(native.names_in(self._directory(place), names) for place, names in reads.absent)
+            paths = b"".join(native.listed(names, self._directory(place)) for place, names in reads.absent)
             self._absent[id(reads.absent)] = reads.absent, paths
         if path := native.not_missing(self._absent[id(reads.absent)][1]):
             asked = ((place, name) for place, names in reads.absent for name in names)

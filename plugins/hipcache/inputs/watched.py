@@ -102,7 +102,9 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
         elif names.setdefault(entry.path, entry.names) != entry.names:
             names[entry.path] = tuple(sorted({*names[entry.path], *entry.names}))
     absent = (Watched(ABSENT, place, found) for place, found in names.items())
-    return tuple(sorted((*others, *absent), key=lambda entry: (*entry.path.rpartition("/"), entry.kind)))
+    return tuple(
+        sorted((*others, *absent), key=lambda entry: (*entry.path.rpartition("/"), entry.kind, str(entry.known)))
+    )
 
 
 def states(watched: Iterable[Watched]) -> Mapping[tuple[str, str], bytes] | None:
@@ -137,7 +139,7 @@ def _state_of(entry: Watched) -> bytes | None:
 
 def _read_state(entry: Watched) -> bytes | None:
     if entry.names:
-        return None if native.not_missing(native.names_in(entry.path, entry.names)) else b""
+        return None if native.not_missing(native.listed(entry.names, entry.path)) else b""
     try:
         found = os.lstat(entry.path) if entry.kind in (LINK, ABSENT) else os.stat(entry.path)
     except OSError as error:
